@@ -99,7 +99,7 @@ type TurnEnded struct {
 // Notice is a remark for people: something was left out or is unusual.
 type Notice struct{ Text string }
 
-func (Opened) isEvent() {}
+func (Opened) isEvent()        {}
 func (TurnBegan) isEvent()     {}
 func (PartStarted) isEvent()   {}
 func (PartEnded) isEvent()     {}
