@@ -1,0 +1,196 @@
+// Package store keeps sessions in one SQLite file.
+//
+// It promises: what a call acknowledged survives the death of the process
+// (prompts and the ends of turns survive a power loss too); a prompt with its
+// parts and its turn appears as a whole or not at all; messages are ordered by
+// their place in the queue and the store's own counter, whatever the clocks
+// say; any number of processes may use the file at once.
+//
+// It knows SQL and nothing of models, and decides nothing but the state of the
+// queue. It will not hold a transaction while anything but SQL happens.
+//
+// One connection writes, four read. Write transactions begin immediate: a
+// deferred one that reads and then writes fails at once, busy timeout or not,
+// when another process wrote in between.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	_ "github.com/mattn/go-sqlite3" // the driver
+)
+
+// Options say how to open a session file.
+type Options struct {
+	Version string // of this rally; written to new sessions that name none
+	// Now is the clock, in milliseconds since the epoch.
+	Now func() int64
+	// NewID makes an id from "ses", "msg", "prt" or "trn": prefix, "_" and
+	// something unique. The store itself makes ids of turns and of copies.
+	NewID func(prefix string) string
+	// ReadOnly opens an existing file for reading: a missing or empty one is
+	// ErrNotFound, a write is ErrReadOnly. Now and NewID are not needed.
+	ReadOnly bool
+}
+
+// Store is an open session file. It is safe for concurrent use.
+type Store struct {
+	path  string
+	opts  Options
+	w     *sql.DB // nil when read-only
+	r     *sql.DB
+	crash crashHook
+}
+
+// Open opens the session file at path and creates or migrates it where that
+// is needed. It never changes a file that it refuses: one that is not
+// rally's (ErrNotSessionFile), that a newer rally wrote (ErrNewer), that
+// cannot be written (ErrReadOnly). The caller closes the store.
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	path, err := realPath(path)
+	if err != nil {
+		return nil, fmt.Errorf("open session file %q: %w", path, err)
+	}
+	s := &Store{path: path, opts: opts, crash: newCrashHook()}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
+		return nil, errors.Join(err, s.Close()) //nolint:contextcheck // Close is not cut off by ctx
+	}
+	return s, nil
+}
+
+// Path is the session file's real path.
+func (s *Store) Path() string { return s.path }
+
+// Dir is the directory beside the file for what does not belong into it.
+// Package store makes its locks folder; callers make tool-output, snapshot
+// and plans with Folder.
+func (s *Store) Dir() string { return s.path + ".d" }
+
+// Folder makes the sub-folder name of Dir, with mode 0700, and returns its
+// path.
+func (s *Store) Folder(name string) (string, error) {
+	dir := filepath.Join(s.Dir(), name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make folder beside session file: %w", err)
+	}
+	return dir, nil
+}
+
+// closeBusyTimeout bounds in milliseconds how long Close waits for other
+// processes before it leaves the write-ahead log for the next one.
+const closeBusyTimeout = 500
+
+// Close cuts the write-ahead log if no other process is in the way, and
+// closes the file. The store must not be used afterwards.
+func (s *Store) Close() error {
+	var errs []error
+	if s.r != nil {
+		errs = append(errs, s.r.Close())
+	}
+	if s.w != nil {
+		errs = append(errs, s.checkpoint(), s.w.Close())
+	}
+	return s.fail("close session file", errors.Join(errs...))
+}
+
+func (s *Store) checkpoint() error {
+	ctx := context.Background()
+	conn, err := s.w.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(conn)
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", closeBusyTimeout)); err != nil {
+		return err
+	}
+	// A busy checkpoint is a row that says so, not an error.
+	var busy, log, done int
+	err = conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done)
+	if f := classify(s.path, err); f != nil && (errors.Is(f, ErrBusy) || errors.Is(f, ErrFull)) {
+		return nil // everything is in the log and the next process will move it
+	}
+	return err
+}
+
+func (s *Store) connect(ctx context.Context) error {
+	const common = "_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=64"
+	read := common + "&_query_only=1&_txlock=deferred"
+	if s.opts.ReadOnly {
+		read += "&mode=ro"
+	} else {
+		if err := s.connectWriter(ctx, common); err != nil {
+			return err
+		}
+		read += "&mode=rw"
+	}
+	db, err := sql.Open("sqlite3", dsn(s.path, read))
+	if err != nil {
+		return fmt.Errorf("open session file %q: %w", s.path, err)
+	}
+	db.SetMaxOpenConns(4)
+	db.SetMaxIdleConns(4)
+	s.r = db
+	if s.w == nil {
+		return s.checkVersion(ctx, db)
+	}
+	return nil
+}
+
+func (s *Store) connectWriter(ctx context.Context, common string) error {
+	const write = "&mode=rw&_journal_mode=WAL&_synchronous=NORMAL&_txlock=immediate"
+	db, err := sql.Open("sqlite3", dsn(s.path, common+write))
+	if err != nil {
+		return fmt.Errorf("open session file %q: %w", s.path, err)
+	}
+	db.SetMaxOpenConns(1)
+	s.w = db
+	return s.checkVersion(ctx, db)
+}
+
+// checkVersion asks SQLite: a newer rally's migration may still be in the
+// write-ahead log only, where prepare did not see it.
+func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
+	var version int
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return s.fail(fmt.Sprintf("open session file %q", s.path), err)
+	}
+	if version > schemaVersion() {
+		return s.newer(version)
+	}
+	return nil
+}
+
+// dsn escapes what has a meaning in a URI and is common in paths.
+func dsn(path, query string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query
+}
+
+// realPath follows links, so that two names of one file share its locks.
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path, err
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real, nil
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		return filepath.Join(dir, filepath.Base(abs)), nil
+	}
+	return abs, nil
+}
+
+// closeQuietly gives a connection back to its pool, which reports nothing
+// that the statements before did not.
+func closeQuietly(conn *sql.Conn) {
+	_ = conn.Close()
+}
