@@ -83,20 +83,23 @@ func (tx *Tx) adopt(t session.Turn) error {
 	return tx.exec("UPDATE message SET turn_id = ?, rev = ? WHERE session_id = ? AND id = ?", t.ID, rev, t.SessionID, t.MessageID)
 }
 
-// answered reports whether the newest message at place is an assistant's
-// that ended well with nothing left to do. The finish alone is not believed:
-// a call without a result contradicts it.
+// answered reports whether the newest message at place is a finished answer
+// of the model. The finish alone is not believed: a call without a result
+// contradicts it.
 func (tx *Tx) answered(sessionID string, place int64) (bool, error) {
-	m, err := scanMessage(tx.row("SELECT "+messageColumns+" FROM message m WHERE session_id = ? AND place = ? ORDER BY seq DESC LIMIT 1", sessionID, place))
-	if err != nil {
+	m, err := scanMessage(tx.row("SELECT "+messageColumns+
+		" FROM message m WHERE m.session_id = ? AND m.place = ? ORDER BY m.seq DESC LIMIT 1", sessionID, place))
+	if err != nil || !isAnswer(&m) {
 		return false, err
-	}
-	ended := m.Finish == session.FinishStop || m.Finish == session.FinishLength
-	if failed := m.Error != nil; failed || !ended || m.Role != session.Assistant {
-		return false, nil
 	}
 	var open int
 	err = tx.row(`SELECT count(*) FROM part WHERE session_id = ? AND message_id = ? AND type = 'tool'
 		AND data ->> '$.state.status' NOT IN ('completed', 'error')`, sessionID, m.ID).Scan(&open)
 	return open == 0, err
+}
+
+// isAnswer leaves out what was cut off or filtered: the model is asked again.
+func isAnswer(m *session.Message) bool {
+	ended := m.Finish == session.FinishStop || m.Finish == session.FinishUnknown
+	return m.Role == session.Assistant && ended && m.Error == nil && !m.Summary
 }

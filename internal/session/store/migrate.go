@@ -88,6 +88,11 @@ func (s *Store) prepare(ctx context.Context) error {
 	case s.opts.ReadOnly && h.size == 0:
 		return &NotFoundError{Kind: "session file", ID: s.path}
 	case h.application == applicationID && h.version == schemaVersion():
+		if s.hasLog() { // a newer rally's migration may be there still
+			if err := s.inspect(ctx); err != nil && !errors.Is(err, ErrReadOnly) {
+				return err
+			}
+		}
 		return s.writable()
 	}
 	return s.create(ctx)

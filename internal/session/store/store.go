@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	_ "github.com/mattn/go-sqlite3" // the driver
 )
@@ -41,11 +42,12 @@ type Options struct {
 
 // Store is an open session file. It is safe for concurrent use.
 type Store struct {
-	path  string
-	opts  Options
-	w     *sql.DB // nil when read-only
-	r     *sql.DB
-	crash crashHook
+	path   string
+	opts   Options
+	w      *sql.DB // nil when read-only
+	r      *sql.DB
+	closed atomic.Bool
+	crash  crashHook
 }
 
 // Open opens the session file at path and creates or migrates it where that
@@ -62,7 +64,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.connect(ctx); err != nil {
-		return nil, errors.Join(err, s.Close()) //nolint:contextcheck // Close is not cut off by ctx
+		return nil, errors.Join(err, s.closePools())
 	}
 	return s, nil
 }
@@ -90,16 +92,27 @@ func (s *Store) Folder(name string) (string, error) {
 const closeBusyTimeout = 500
 
 // Close cuts the write-ahead log if no other process is in the way, and
-// closes the file. The store must not be used afterwards.
+// closes the file. The store must not be used afterwards; closing it again
+// does nothing.
 func (s *Store) Close() error {
-	var errs []error
-	if s.r != nil {
-		errs = append(errs, s.r.Close())
+	if s.closed.Swap(true) {
+		return nil
 	}
+	var err error
 	if s.w != nil {
-		errs = append(errs, s.checkpoint(), s.w.Close())
+		err = s.checkpoint()
 	}
-	return s.fail("close session file", errors.Join(errs...))
+	return s.fail("close session file", errors.Join(err, s.closePools()))
+}
+
+func (s *Store) closePools() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.r, s.w} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Store) checkpoint() error {
@@ -121,43 +134,55 @@ func (s *Store) checkpoint() error {
 	return err
 }
 
+const common = "_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=64"
+
 func (s *Store) connect(ctx context.Context) error {
-	const common = "_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=64"
-	read := common + "&_query_only=1&_txlock=deferred"
 	if s.opts.ReadOnly {
-		read += "&mode=ro"
-	} else {
-		if err := s.connectWriter(ctx, common); err != nil {
-			return err
-		}
-		read += "&mode=rw"
+		return s.connectReadOnly(ctx)
 	}
-	db, err := sql.Open("sqlite3", dsn(s.path, read))
-	if err != nil {
-		return fmt.Errorf("open session file %q: %w", s.path, err)
-	}
-	db.SetMaxOpenConns(4)
-	db.SetMaxIdleConns(4)
-	s.r = db
-	if s.w == nil {
-		return s.checkVersion(ctx, db)
-	}
-	return nil
-}
-
-func (s *Store) connectWriter(ctx context.Context, common string) error {
+	var err error
 	const write = "&mode=rw&_journal_mode=WAL&_synchronous=NORMAL&_txlock=immediate"
-	db, err := sql.Open("sqlite3", dsn(s.path, common+write))
-	if err != nil {
-		return fmt.Errorf("open session file %q: %w", s.path, err)
+	if s.w, err = s.pool(1, common+write); err != nil {
+		return err
 	}
-	db.SetMaxOpenConns(1)
-	s.w = db
-	return s.checkVersion(ctx, db)
+	// A newer rally may have come between prepare and here.
+	if err := s.checkVersion(ctx, s.w); err != nil {
+		return err
+	}
+	s.r, err = s.pool(4, common+"&mode=rw&_query_only=1&_txlock=deferred")
+	return err
 }
 
-// checkVersion asks SQLite: a newer rally's migration may still be in the
-// write-ahead log only, where prepare did not see it.
+// connectReadOnly copes with a file and directory that cannot be written:
+// SQLite then cannot make the index of the log. Without a log it needs none,
+// and nobody who could write it is likely to be there.
+func (s *Store) connectReadOnly(ctx context.Context) error {
+	const read = common + "&mode=ro&_query_only=1&_txlock=deferred"
+	var err error
+	if s.r, err = s.pool(4, read); err != nil {
+		return err
+	}
+	err = s.checkVersion(ctx, s.r)
+	if !errors.Is(err, ErrReadOnly) || s.hasLog() {
+		return err
+	}
+	old := s.r
+	if s.r, err = s.pool(4, read+"&immutable=1"); err == nil {
+		err = s.checkVersion(ctx, s.r)
+	}
+	return errors.Join(err, old.Close())
+}
+
+func (s *Store) pool(n int, options string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite3", dsn(s.path, options))
+	if err != nil {
+		return nil, fmt.Errorf("open session file %q: %w", s.path, err)
+	}
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db, nil
+}
+
 func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	var version int
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
@@ -167,6 +192,12 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 		return s.newer(version)
 	}
 	return nil
+}
+
+// hasLog reports whether the write-ahead log holds anything.
+func (s *Store) hasLog() bool {
+	info, err := os.Stat(s.path + "-wal")
+	return err == nil && info.Size() > 0
 }
 
 // dsn escapes what has a meaning in a URI and is common in paths.

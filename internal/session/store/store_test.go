@@ -11,6 +11,7 @@ import (
 	"rally/internal/session/store"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // ids makes ids that are unique across the processes of a test.
@@ -109,7 +110,7 @@ func messageIDs(messages []session.Message) []string {
 
 func diff(t testing.TB, want, got any) {
 	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
 }

@@ -136,7 +136,7 @@ func (s *Store) RequestAbort(ctx context.Context, sessionIDs ...string) ([]sessi
 // (superseded). It is cheap enough to be asked ten times a second.
 func (s *Store) Signals(ctx context.Context, turnID string) (abort, superseded bool, err error) {
 	err = s.r.QueryRowContext(ctx, `SELECT t.abort_requested, EXISTS (SELECT 1 FROM turn l
-		WHERE l.session_id = t.session_id AND l.n > t.n AND l.state = 'pending' AND l.state <> 'closed' AND l.supersede)
+		WHERE l.session_id = t.session_id AND l.n > t.n AND l.state = 'pending' AND l.state <> 'closed' AND l.supersede = 1)
 		FROM turn t WHERE t.id = ?`, turnID).Scan(&abort, &superseded)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, false, &NotFoundError{Kind: "turn", ID: turnID}

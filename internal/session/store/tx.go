@@ -18,6 +18,7 @@ type Tx struct {
 	ctx     context.Context
 	tx      *sql.Tx
 	s       *Store
+	rev     int64            // the newest one given out; 0: none yet
 	touched map[string]int64 // session id → its newest rev
 }
 
@@ -59,11 +60,13 @@ func (s *Store) write(ctx context.Context, d durability, fn func(tx *Tx) error) 
 		return s.fail("begin write", err)
 	}
 	defer sqlTx.Rollback() //nolint:errcheck // does nothing after Commit
-	tx := &Tx{ctx: ctx, tx: sqlTx, s: s, touched: map[string]int64{}}
+	// Statements are short: cancelling is for begin and commit. Watching ctx
+	// in each costs a goroutine.
+	tx := &Tx{ctx: context.WithoutCancel(ctx), tx: sqlTx, s: s, touched: map[string]int64{}}
 	if err := fn(tx); err != nil {
 		return s.explain(err)
 	}
-	if err := tx.touchSessions(); err != nil {
+	if err := tx.finish(); err != nil {
 		return s.fail("write", err)
 	}
 	s.crash.before()
@@ -74,7 +77,14 @@ func (s *Store) write(ctx context.Context, d durability, fn func(tx *Tx) error) 
 	return nil
 }
 
-func (tx *Tx) touchSessions() error {
+// finish writes what the writes of the transaction have in common.
+func (tx *Tx) finish() error {
+	if tx.rev == 0 {
+		return nil
+	}
+	if err := tx.exec("UPDATE counter SET rev = ? WHERE id = 1", tx.rev); err != nil {
+		return err
+	}
 	for id, rev := range tx.touched {
 		if err := tx.exec("UPDATE session SET rev = ?, updated = ? WHERE id = ?", rev, tx.s.opts.Now(), id); err != nil {
 			return err
@@ -83,12 +93,18 @@ func (tx *Tx) touchSessions() error {
 	return nil
 }
 
-// nextRev counts up and notes the activity of the session.
+// nextRev counts up and notes the activity of the session. The counter's row
+// is read at the first write and written by finish: the transaction is
+// immediate, so nobody else counts between.
 func (tx *Tx) nextRev(sessionID string) (int64, error) {
-	var rev int64
-	err := tx.row("UPDATE counter SET rev = rev + 1 WHERE id = 1 RETURNING rev").Scan(&rev)
-	tx.touched[sessionID] = rev
-	return rev, err
+	if tx.rev == 0 {
+		if err := tx.row("SELECT rev FROM counter WHERE id = 1").Scan(&tx.rev); err != nil {
+			return 0, err
+		}
+	}
+	tx.rev++
+	tx.touched[sessionID] = tx.rev
+	return tx.rev, nil
 }
 
 // SaveMessage inserts m, setting its Place and Seq, or updates the message of
