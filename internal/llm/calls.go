@@ -142,7 +142,7 @@ func (c *Calls) find(d CallDelta) *PartialCall {
 // call all the same.
 func (c *PartialCall) ends(d CallDelta) bool {
 	if d.ID != "" && c.ID != "" && d.ID != c.ID {
-		return d.Name != "" || c.Complete()
+		return d.Name != "" || c.args.Len() > 0 && c.Complete()
 	}
 	if d.ID != "" || d.Name == "" || c.args.Len() == 0 {
 		return false

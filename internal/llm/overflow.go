@@ -38,7 +38,7 @@ var builtinOverflow = lazy(`(?is)` +
 	`|context[ _]length[ _]exceeded` + // Ollama cloud, proxies
 	`|exceeded (?:max |maximum )?context length` + // Ollama, SGLang
 	`|input length.{0,80}exceeds?.{0,40}context length` + // Ollama, TGI
-	`|inputs? tokens? \+ max_new_tokens. must be <=` + // TGI
+	`|inputs?.? tokens.{0,20}max_new_tokens.{0,5}must be <=` + // TGI
 	`|prompt (?:too long|exceeds)` + // Ollama, Cohere
 	`|too large for model with \d+ maximum context length` + // Mistral
 	`|exceeds the limit of \d+ (?:input |prompt |context )?tokens` + // Copilot

@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,32 +11,29 @@ import (
 // to end: some servers leave the connection open.
 const afterFinish = 5 * time.Second
 
-// errDeadline ends the context of a stream that is too slow.
-type errDeadline struct {
+// deadline is what a stream was too slow with; an empty what is the end of a
+// stream that had finished.
+type deadline struct {
 	what  string
 	after time.Duration
 }
-
-func (e *errDeadline) Error() string { return "no " + e.what + " within " + e.after.String() }
-
-var errFinished = errors.New("the stream had finished")
 
 // Watch ends a stream's context when one of its deadlines passes. One
 // goroutine uses it; Stop must be called.
 type Watch struct {
 	timeouts Timeouts
-	cancel   context.CancelCauseFunc
+	cancel   context.CancelFunc
 	timer    *time.Timer
 	idle     bool // the timer is the idle one
-	ctx      context.Context
+	passed   atomic.Pointer[deadline]
 }
 
 // NewWatch starts with the deadline for the headers. The context it returns
 // is the one to make the request with.
 func NewWatch(ctx context.Context, t Timeouts) (context.Context, *Watch) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	w := &Watch{timeouts: t, cancel: cancel, ctx: ctx}
-	w.set("answer", t.FirstByte, nil)
+	ctx, cancel := context.WithCancel(ctx)
+	w := &Watch{timeouts: t, cancel: cancel}
+	w.set("answer", t.FirstByte)
 	return ctx, w
 }
 
@@ -44,22 +42,22 @@ func (w *Watch) Content() {
 	if w.idle && w.timer.Reset(w.timeouts.Idle) {
 		return
 	}
-	w.set("content", w.timeouts.Idle, nil)
+	w.set("content", w.timeouts.Idle)
 	w.idle = w.timeouts.Idle > 0
 }
 
 // Finished says that the finish reason came: only usage may follow.
-func (w *Watch) Finished() { w.set("", afterFinish, errFinished) }
+func (w *Watch) Finished() { w.set("", afterFinish) }
 
 // Stop releases the timer and the context.
 func (w *Watch) Stop() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	w.cancel(context.Canceled)
+	w.cancel()
 }
 
-func (w *Watch) set(what string, after time.Duration, cause error) {
+func (w *Watch) set(what string, after time.Duration) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -67,10 +65,10 @@ func (w *Watch) set(what string, after time.Duration, cause error) {
 	if after <= 0 {
 		return
 	}
-	if cause == nil {
-		cause = &errDeadline{what, after}
-	}
-	w.timer = time.AfterFunc(after, func() { w.cancel(cause) })
+	w.timer = time.AfterFunc(after, func() {
+		w.passed.CompareAndSwap(nil, &deadline{what, after})
+		w.cancel()
+	})
 }
 
 // Judge turns the error of a request or a read into what Stream gives: the
@@ -80,12 +78,10 @@ func (w *Watch) Judge(parent context.Context, c *Classifier, err error, begun, f
 	if parent.Err() != nil {
 		return parent.Err()
 	}
-	var late *errDeadline
-	cause := context.Cause(w.ctx)
-	switch {
-	case errors.Is(cause, errFinished), finished && !errors.Is(err, ErrEventSize):
+	if finished && !errors.Is(err, ErrEventSize) {
 		return nil
-	case errors.As(cause, &late):
+	}
+	if late := w.passed.Load(); late != nil {
 		return c.Deadline(late.what, late.after)
 	}
 	return c.Transport(err, begun)

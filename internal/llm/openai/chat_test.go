@@ -3,28 +3,19 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"rally/internal/llm"
 	"rally/internal/llm/openai"
 	"rally/internal/llm/scripted"
+	"rally/internal/session"
 )
-
-func serve(t *testing.T, yaml string) *scripted.Server {
-	t.Helper()
-	s, err := scripted.Parse("test", []byte(yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := s.Serve(t.Context(), scripted.ServeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	return srv
-}
 
 func chat(url string) *openai.Chat {
 	return openai.NewChat(openai.Options{
@@ -51,8 +42,28 @@ func request(text string) *llm.Request {
 	}
 }
 
-func TestTourSpeaks(t *testing.T) {
-	s, err := scripted.Tour(true)
+// wire serves body as a whole answer with this content type.
+func wire(t *testing.T, contentType, body string) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if contentType != "" {
+			w.Header().Set("Content-Type", contentType)
+		}
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestStreamOfScriptedServer(t *testing.T) {
+	s, err := scripted.Parse("test", []byte(`
+replies:
+  - reasoning: why
+    text: héllo
+    chunk: 3
+    calls: [{name: read, args: {filePath: a, offset: 2}}]
+    usage: {input: 10, output: 5, cached: 4, reasoning: 2, cost: "0.001"}
+`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,19 +71,38 @@ func TestTourSpeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = srv.Close() })
-	p := chat(srv.URL)
-	for range 5 {
-		events, err := collect(t.Context(), p, request("go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%+v", events)
+	defer srv.Close() //nolint:errcheck // the test is over
+	got, err := collect(t.Context(), chat(srv.URL), request("go"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, r := range srv.Requests() {
-		if !json.Valid(r.Body) {
-			t.Errorf("request is not JSON: %s", r.Body)
-		}
-		t.Log(string(r.Body))
+	cost := session.Money(1e9)
+	want := []llm.Event{
+		llm.Connected{}, thought(0, "reasoning_content", "why"), say("hél"), say("lo"),
+		call(0, "call_1_1", "read", ""), call(0, "", "", `{"f`), call(0, "", "", "ile"), call(0, "", "", "Pat"), call(0, "", "", `h":`),
+		call(0, "", "", `"a"`), call(0, "", "", `,"o`), call(0, "", "", "ffs"), call(0, "", "", `et"`), call(0, "", "", `:2}`),
+		llm.Usage{Tokens: session.Tokens{Total: 15, Input: 6, Output: 3, Reasoning: 2, Cache: session.Cache{Read: 4}}, Cost: &cost},
+		llm.Finish{Reason: session.FinishToolCalls, Raw: "tool_calls"},
 	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+}
+
+func say(s string) llm.Event { return llm.TextDelta{Text: s} }
+
+func thought(block int, field, text string) llm.Event {
+	e := llm.ReasoningDelta{Block: block, Text: text}
+	if field != "" {
+		e.Metadata = session.Metadata{"field": json.RawMessage(`"` + field + `"`)}
+	}
+	return e
+}
+
+func call(index int, id, name, args string) llm.Event {
+	e := llm.CallDelta{ID: id, Name: name, Args: args}
+	if index >= 0 {
+		e.Index = &index
+	}
+	return e
 }

@@ -17,10 +17,10 @@ import (
 	"net/url"
 	"slices"
 
+	"rally/internal/llm"
+
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-
-	"rally/internal/llm"
 )
 
 // Options are what an adapter needs to reach one provider.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"rally/internal/llm"
+
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/shared"
-
-	"rally/internal/llm"
 )
 
 // body is the request's JSON. The same request gives the same bytes, and one
