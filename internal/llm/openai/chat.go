@@ -1,11 +1,8 @@
 package openai
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"regexp"
@@ -28,50 +25,16 @@ func NewChat(o Options) *Chat { return &Chat{client: newClient(o)} }
 
 // Stream implements llm.Provider.
 func (c *Chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		streamCtx, watch := llm.NewWatch(ctx, c.Timeouts)
-		defer watch.Stop()
-		res, err := c.request(streamCtx, req)
-		if err != nil {
-			yield(nil, c.failed(ctx, watch, err))
-			return
-		}
-		defer res.Body.Close() //nolint:errcheck // nothing depends on it
-		watch.Content()
-		if !yield(llm.Connected{}, nil) {
-			return
-		}
-		d := &decoder{yield: yield, watch: watch, errors: &c.Errors, names: llm.WireNames(req.Tools)}
-		d.think.enabled = req.Model.Reasoning.ThinkTags
-		err = d.read(res.Body)
-		switch {
-		case d.stopped:
-		case err == nil:
-			d.finish()
-		case isError(err):
-			d.flush()
-			yield(nil, err)
-		default:
-			if err := watch.Judge(ctx, &c.Errors, err, true, d.finished); err != nil {
-				d.flush()
-				yield(nil, err)
-				return
-			}
-			d.finish()
-		}
-	}
-}
-
-func (c *Chat) failed(ctx context.Context, watch *llm.Watch, err error) error {
-	if isError(err) {
-		return err
-	}
-	return watch.Judge(ctx, &c.Errors, err, false, false)
-}
-
-func isError(err error) bool {
-	var e *llm.Error
-	return errors.As(err, &e)
+	return llm.Exchange{
+		Timeouts: c.Timeouts,
+		Errors:   &c.Errors,
+		Send:     func(ctx context.Context) (*http.Response, error) { return c.request(ctx, req) },
+		Decode: func(sink *llm.Sink) llm.Decoder {
+			d := &chatDecoder{sink: sink, errors: &c.Errors, names: llm.WireNames(req.Tools)}
+			d.think.enabled = req.Model.Reasoning.ThinkTags
+			return d
+		},
+	}.Stream(ctx)
 }
 
 // request posts req; a refusal of a parameter whose name or presence is a
@@ -116,54 +79,4 @@ func (c *Chat) tokensName() string {
 		return "max_completion_tokens"
 	}
 	return "max_tokens"
-}
-
-// read decodes an answer of success to its end: a stream, or one JSON object
-// from a server that does not stream. The first byte tells, since the content
-// type is wrong often.
-func (d *decoder) read(body io.Reader) error {
-	r := bufio.NewReader(body)
-	first, err := firstByte(r)
-	if err != nil {
-		return err
-	}
-	switch first {
-	case '{', '[':
-		whole, err := io.ReadAll(io.LimitReader(r, maxAnswer))
-		if err != nil {
-			return err
-		}
-		if !json.Valid(whole) {
-			return io.ErrUnexpectedEOF
-		}
-		return d.whole(whole)
-	case '<':
-		page, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
-		if err != nil {
-			return err
-		}
-		e := d.errors.Response(http.StatusOK, http.Header{"Content-Type": {"text/html"}}, page)
-		e.Class, e.Message = llm.BadRequest, "the server answered with a web page, so base_url is probably wrong: "+e.Message
-		return e
-	}
-	return d.stream(llm.NewSSE(r))
-}
-
-// firstByte peeks at the first byte that is neither blank nor a byte order
-// mark.
-func firstByte(r *bufio.Reader) (byte, error) {
-	for {
-		b, err := r.Peek(1)
-		if err != nil {
-			return 0, err
-		}
-		switch b[0] {
-		case ' ', '\t', '\r', '\n', 0xEF, 0xBB, 0xBF:
-			if _, err := r.Discard(1); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		return b[0], nil
-	}
 }

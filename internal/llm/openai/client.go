@@ -103,7 +103,4 @@ func (c *client) post(ctx context.Context, path string, body []byte) (*http.Resp
 	return nil, c.Errors.Response(res.StatusCode, res.Header, said)
 }
 
-const (
-	maxErrorBody = 1 << 20
-	maxAnswer    = 64 << 20
-)
+const maxErrorBody = 1 << 20

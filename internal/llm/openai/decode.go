@@ -2,8 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
 	"strings"
 
 	"rally/internal/llm"
@@ -45,10 +43,9 @@ type function struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// decoder turns chunks into events.
-type decoder struct {
-	yield  func(llm.Event, error) bool
-	watch  *llm.Watch
+// chatDecoder turns chunks into events.
+type chatDecoder struct {
+	sink   *llm.Sink
 	errors *llm.Classifier
 	names  map[string]string // wire name → tool, where they differ
 
@@ -57,78 +54,31 @@ type decoder struct {
 	usage     *llm.Usage
 	reason    string
 	finished  bool // a finish reason came
-	done      bool // [DONE] came
-	stopped   bool // the consumer broke off
 }
 
-func (d *decoder) emit(e llm.Event) bool {
-	d.watch.Content()
-	if !d.stopped && !d.yield(e, nil) {
-		d.stopped = true
-	}
-	return !d.stopped
+// Finished implements llm.Decoder.
+func (d *chatDecoder) Finished() bool { return d.finished }
+
+// Whole implements llm.Decoder.
+func (d *chatDecoder) Whole(raw []byte) error {
+	_, err := d.Event("", raw)
+	return err
 }
 
-// stream reads until [DONE] or the end. An end without either finish reason
-// or [DONE] is io.ErrUnexpectedEOF.
-func (d *decoder) stream(sse *llm.SSE) error {
-	for !d.stopped {
-		ev, err := sse.Next()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				return err
-			}
-			if stray := sse.Stray(); !d.finished && json.Valid(stray) {
-				return d.errors.Object(stray)
-			}
-			if !d.finished {
-				return io.ErrUnexpectedEOF
-			}
-			return nil
-		}
-		data := strings.TrimSpace(string(ev.Data[:min(len(ev.Data), 16)]))
-		if data == "[DONE]" {
-			d.done = true
-			return nil
-		}
-		if data == "" {
-			continue
-		}
-		if err := d.chunk(ev.Data, ev.Name == "error"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// whole reads a completion that came in one piece.
-func (d *decoder) whole(raw []byte) error {
-	if err := d.chunk(raw, false); err != nil {
-		return err
-	}
-	d.done = true
-	return nil
-}
-
-func (d *decoder) chunk(raw []byte, isError bool) error {
+// Event implements llm.Decoder.
+func (d *chatDecoder) Event(name string, raw []byte) (done bool, err error) {
 	var c chunk
-	if err := json.Unmarshal(raw, &c); err != nil {
-		var wrongType *json.UnmarshalTypeError
-		if !errors.As(err, &wrongType) {
-			return &llm.Error{
-				Class: llm.Incomplete, Provider: d.errors.Provider,
-				Message: "the stream holds a chunk that is not JSON: " + err.Error(), Err: err,
-			}
-		}
+	if err := llm.DecodeLoose(raw, &c); err != nil {
+		return false, d.errors.BadChunk(err)
 	}
-	if isError || present(c.Error) || c.Choices == nil && (c.Object == "error" || c.Type == "error" || present(c.Detail)) {
-		return d.errors.Object(raw)
+	if name == "error" || present(c.Error) || c.Choices == nil && (c.Object == "error" || c.Type == "error" || present(c.Detail)) {
+		return false, d.errors.Object(raw)
 	}
 	d.takeUsage(c.Usage)
 	for i := range c.Choices {
 		ch := &c.Choices[i]
 		if present(ch.Error) {
-			return d.errors.Object(ch.Error)
+			return false, d.errors.Object(ch.Error)
 		}
 		if ch.Index != 0 {
 			continue
@@ -136,15 +86,15 @@ func (d *decoder) chunk(raw []byte, isError bool) error {
 		d.takeUsage(ch.Usage)
 		for _, m := range []*delta{ch.Delta, ch.Message} {
 			if m != nil && !d.delta(m) {
-				return nil
+				return true, nil
 			}
 		}
 		if ch.Finish != nil && *ch.Finish != "" {
 			d.reason, d.finished = *ch.Finish, true
-			d.watch.Finished()
+			d.sink.Finished()
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // present reports whether an error member says anything: null, false, "" and
@@ -157,48 +107,47 @@ func present(raw json.RawMessage) bool {
 	return true
 }
 
-func (d *decoder) delta(m *delta) bool {
-	if e, ok := d.reasoning.take(m); ok && !d.emit(e) {
+func (d *chatDecoder) delta(m *delta) bool {
+	if e, ok := d.reasoning.take(m); ok && !d.sink.Emit(e) {
 		return false
 	}
 	text, thought := contentText(m.Content)
-	if thought != "" && !d.emit(d.reasoning.delta("content", thought)) {
+	if thought != "" && !d.sink.Emit(d.reasoning.delta("content", thought)) {
 		return false
 	}
 	if !d.text(d.think.push(text + m.Refusal)) {
 		return false
 	}
 	for _, raw := range m.ToolCalls {
-		if e, ok := d.call(raw); ok && !d.emit(e) {
+		if e, ok := d.call(raw); ok && !d.sink.Emit(e) {
 			return false
 		}
 	}
 	if m.FunctionCall != nil {
 		zero := 0
-		return d.emit(llm.CallDelta{Index: &zero, Name: d.tool(m.FunctionCall.Name), Args: argsText(m.FunctionCall.Arguments)})
+		return d.sink.Emit(llm.CallDelta{Index: &zero, Name: d.tool(m.FunctionCall.Name), Args: argsText(m.FunctionCall.Arguments)})
 	}
 	return true
 }
 
-func (d *decoder) text(thought, text string) bool {
-	if thought != "" && !d.emit(d.reasoning.delta("think", thought)) {
+func (d *chatDecoder) text(thought, text string) bool {
+	if thought != "" && !d.sink.Emit(d.reasoning.delta("think", thought)) {
 		return false
 	}
 	if text == "" {
 		return true
 	}
 	d.reasoning.end()
-	return d.emit(llm.TextDelta{Text: text})
+	return d.sink.Emit(llm.TextDelta{Text: text})
 }
 
-func (d *decoder) call(raw json.RawMessage) (llm.CallDelta, bool) {
+func (d *chatDecoder) call(raw json.RawMessage) (llm.CallDelta, bool) {
 	var known struct {
 		Index    *int     `json:"index"`
 		ID       string   `json:"id"`
 		Function function `json:"function"`
 	}
-	var wrongType *json.UnmarshalTypeError
-	if err := json.Unmarshal(raw, &known); err != nil && !errors.As(err, &wrongType) {
+	if llm.DecodeLoose(raw, &known) != nil {
 		return llm.CallDelta{}, false
 	}
 	e := llm.CallDelta{Index: known.Index, ID: known.ID, Name: d.tool(known.Function.Name), Args: argsText(known.Function.Arguments)}
@@ -225,7 +174,7 @@ func (d *decoder) call(raw json.RawMessage) (llm.CallDelta, bool) {
 	return e, true
 }
 
-func (d *decoder) tool(name string) string {
+func (d *chatDecoder) tool(name string) string {
 	if own, ok := d.names[name]; ok {
 		return own
 	}
@@ -270,21 +219,22 @@ func contentText(content any) (text, thought string) {
 	return text, thought
 }
 
-// flush gives what the filters hold back.
-func (d *decoder) flush() {
+// Flush implements llm.Decoder.
+func (d *chatDecoder) Flush() {
 	if d.text(d.think.flush()) {
 		if e, ok := d.reasoning.close(); ok {
-			d.emit(e)
+			d.sink.Emit(e)
 		}
 	}
 }
 
-func (d *decoder) finish() {
-	d.flush()
+// Finish implements llm.Decoder.
+func (d *chatDecoder) Finish() {
+	d.Flush()
 	if d.usage != nil {
-		d.emit(*d.usage)
+		d.sink.Emit(*d.usage)
 	}
-	d.emit(llm.Finish{Reason: finishReason(d.reason), Raw: d.reason})
+	d.sink.Emit(llm.Finish{Reason: finishReason(d.reason), Raw: d.reason})
 }
 
 func finishReason(raw string) session.Finish {

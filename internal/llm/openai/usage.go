@@ -29,7 +29,7 @@ type wireUsage struct {
 
 // takeUsage keeps the newest usage of the stream. Servers that put zeros into
 // every chunk have said nothing.
-func (d *decoder) takeUsage(raw json.RawMessage) {
+func (d *chatDecoder) takeUsage(raw json.RawMessage) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return
 	}
