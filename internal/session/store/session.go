@@ -98,6 +98,16 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	})
 }
 
+// Session reads the session as the transaction sees it, so that it can be
+// changed and saved without losing what others wrote meanwhile.
+func (tx *Tx) Session(id string) (session.Session, error) {
+	v, err := getSession(tx.ctx, tx.tx, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return v, &NotFoundError{Kind: "session", ID: id}
+	}
+	return v, err
+}
+
 // SaveSession inserts the session or replaces everything in its row but
 // Created and Version.
 func (tx *Tx) SaveSession(v session.Session) error {

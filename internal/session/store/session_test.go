@@ -60,6 +60,27 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+func TestChangeSession(t *testing.T) {
+	s := fresh(t)
+	save(t, s, session.Session{ID: "ses_a", Title: "old", Agent: "build"})
+	write(t, s, func(tx *store.Tx) error {
+		v, err := tx.Session("ses_a")
+		v.Title = "new"
+		return errors.Join(err, tx.SaveSession(v))
+	})
+	v, err := s.Session(t.Context(), "ses_a")
+	if err != nil || v.Title != "new" || v.Agent != "build" {
+		t.Errorf("%+v, error %v", v, err)
+	}
+	err = s.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Session("ses_none")
+		return err
+	})
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("error %v, want ErrNotFound", err)
+	}
+}
+
 func TestFamily(t *testing.T) {
 	s, ctx := fresh(t), t.Context()
 	save(t, s, session.Session{ID: "a"}, session.Session{ID: "b", ParentID: "a"}, session.Session{ID: "c", ParentID: "b"},

@@ -35,7 +35,10 @@ const (
 	// relaxed survives the death of the process.
 	relaxed durability = false
 	// durable survives a power loss too: synchronous=FULL for the one
-	// transaction, which syncs the log up to and with it.
+	// transaction, which syncs the log up to and with it. Measured on 2 busy
+	// cores and a virtual disk: a prompt takes 1.4 ms this way, 2.5 ms with
+	// NORMAL and a passive checkpoint after it, 3.3 ms with a truncating one,
+	// 0.6 ms relaxed.
 	durable durability = true
 )
 
