@@ -138,11 +138,18 @@ type Subtask struct {
 // Retry is left by a failed attempt: exported, never sent.
 type Retry struct {
 	Header
-	Attempt int    `json:"attempt"`
-	Error   *Error `json:"error"`
-	Time    struct {
-		Created int64 `json:"created"`
-	} `json:"time"`
+	Attempt int       `json:"attempt"`
+	Error   *Error    `json:"error"`
+	Time    RetryTime `json:"time"`
+	// Tokens and Cost are what the attempt used all the same; nil when it
+	// brought no usage.
+	Tokens *Tokens `json:"tokens,omitempty"`
+	Cost   *Money  `json:"cost,omitempty"`
+}
+
+// RetryTime is when an attempt failed.
+type RetryTime struct {
+	Created int64 `json:"created"`
 }
 
 // Compaction marks where history was or shall be summarised.

@@ -22,6 +22,8 @@ const (
 	MetaProviderExecuted = "providerExecuted"
 	// MetaProviderCallID is the id the provider gave the call.
 	MetaProviderCallID = "providerCallID"
+	// MetaProviderResult is what the provider said of a call it ran itself.
+	MetaProviderResult = "providerResult"
 	// MetaExtra holds unknown members of the call, sent back as they came.
 	MetaExtra = "extra"
 )
