@@ -53,6 +53,8 @@ func (s *Script) Serve(ctx context.Context, o ServeOptions) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", srv.models)
 	mux.HandleFunc("POST /v1/chat/completions", srv.answer(chatFormat{}))
+	mux.HandleFunc("POST /v1/responses", srv.answer(responsesFormat{}))
+	mux.HandleFunc("POST /v1/messages", srv.answer(messagesFormat{}))
 	srv.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(srv.served)
