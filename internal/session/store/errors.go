@@ -110,7 +110,7 @@ func classify(path string, err error) *FileError {
 		f.Err, f.Remedy = ErrReadOnly, "make the file and its directory writable or choose another with --db"
 	case e.Code == sqlite3.ErrCantOpen:
 		f.Err, f.Remedy = ErrReadOnly, "check that its directory exists and can be written, or choose another with --db"
-	case e.Code == sqlite3.ErrBusy, e.Code == sqlite3.ErrLocked:
+	case isBusy(err):
 		f.Err, f.Remedy = ErrBusy, "wait for the process that holds it, or end that process"
 	case e.Code == sqlite3.ErrNotADB:
 		f.Err, f.Remedy = ErrNotSessionFile, "it was left as it is; choose another with --db"
@@ -126,6 +126,11 @@ func classify(path string, err error) *FileError {
 // SQLite has no code of their own.
 func outOfSpace(errno syscall.Errno) bool {
 	return errno == syscall.ENOSPC || errno == syscall.EDQUOT || errno == syscall.EFBIG
+}
+
+func isBusy(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
 }
 
 func isConstraint(err error, kind sqlite3.ErrNoExtended) bool {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"rally/internal/session"
-
 	"github.com/google/go-cmp/cmp"
+
+	"rally/internal/session"
 )
 
 func openRaw(t *testing.T, path string) *sql.DB {

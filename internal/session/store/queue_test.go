@@ -6,11 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"rally/internal/session"
-	"rally/internal/session/store"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"rally/internal/session"
+	"rally/internal/session/store"
 )
 
 // Invariant 1: a user message, its parts and its turn become visible in one

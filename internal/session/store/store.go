@@ -134,22 +134,26 @@ func (s *Store) checkpoint() error {
 	return err
 }
 
-const common = "_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=64"
+// The writer's busy timeout is short because write repeats it; see retryBusy.
+const (
+	common = "_foreign_keys=on&_stmt_cache_size=64"
+	reader = common + "&_busy_timeout=10000&_query_only=1&_txlock=deferred"
+	writer = common + "&_busy_timeout=100&_journal_mode=WAL&_synchronous=NORMAL&_txlock=immediate"
+)
 
 func (s *Store) connect(ctx context.Context) error {
 	if s.opts.ReadOnly {
 		return s.connectReadOnly(ctx)
 	}
 	var err error
-	const write = "&mode=rw&_journal_mode=WAL&_synchronous=NORMAL&_txlock=immediate"
-	if s.w, err = s.pool(1, common+write); err != nil {
+	if s.w, err = s.pool(1, writer+"&mode=rw"); err != nil {
 		return err
 	}
 	// A newer rally may have come between prepare and here.
 	if err := s.checkVersion(ctx, s.w); err != nil {
 		return err
 	}
-	s.r, err = s.pool(4, common+"&mode=rw&_query_only=1&_txlock=deferred")
+	s.r, err = s.pool(4, reader+"&mode=rw")
 	return err
 }
 
@@ -157,7 +161,7 @@ func (s *Store) connect(ctx context.Context) error {
 // SQLite then cannot make the index of the log. Without a log it needs none,
 // and nobody who could write it is likely to be there.
 func (s *Store) connectReadOnly(ctx context.Context) error {
-	const read = common + "&mode=ro&_query_only=1&_txlock=deferred"
+	const read = reader + "&mode=ro"
 	var err error
 	if s.r, err = s.pool(4, read); err != nil {
 		return err
@@ -184,8 +188,11 @@ func (s *Store) pool(n int, options string) (*sql.DB, error) {
 }
 
 func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
-	var version int
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+	version, err := retryBusy(ctx, func() (v int, err error) {
+		err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&v)
+		return v, err
+	})
+	if err != nil {
 		return s.fail(fmt.Sprintf("open session file %q", s.path), err)
 	}
 	if version > schemaVersion() {

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"rally/internal/session"
-	"rally/internal/session/store"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"rally/internal/session"
+	"rally/internal/session/store"
 )
 
 // ids makes ids that are unique across the processes of a test.

@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"rally/internal/session"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
+
+	"rally/internal/session"
 )
 
 // Tx is an open write transaction. It is good until the function it was given
@@ -46,7 +47,7 @@ func (s *Store) write(ctx context.Context, d durability, fn func(tx *Tx) error) 
 	if s.w == nil {
 		return s.readOnly(nil)
 	}
-	conn, err := s.w.Conn(ctx)
+	conn, err := retryBusy(ctx, func() (*sql.Conn, error) { return s.w.Conn(ctx) })
 	if err != nil {
 		return s.fail("begin write", err)
 	}
@@ -58,7 +59,7 @@ func (s *Store) write(ctx context.Context, d durability, fn func(tx *Tx) error) 
 		// If this fails the next commits are slower, and as safe.
 		defer conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous = NORMAL") //nolint:errcheck // see above
 	}
-	sqlTx, err := conn.BeginTx(ctx, nil)
+	sqlTx, err := retryBusy(ctx, func() (*sql.Tx, error) { return conn.BeginTx(ctx, nil) })
 	if err != nil {
 		return s.fail("begin write", err)
 	}
@@ -78,6 +79,28 @@ func (s *Store) write(ctx context.Context, d durability, fn func(tx *Tx) error) 
 	}
 	s.crash.after()
 	return nil
+}
+
+// busyTimeout is how long a write waits for other processes.
+const busyTimeout = 10 * time.Second
+
+// retryBusy calls fn until it gets the lock, ctx ends or busyTimeout is over.
+// SQLite's own wait cannot be cancelled, so that of the writer is short.
+func retryBusy[T any](ctx context.Context, fn func() (T, error)) (T, error) {
+	wait, cancel := context.WithTimeout(ctx, busyTimeout)
+	defer cancel()
+	for {
+		v, err := fn()
+		if !isBusy(err) {
+			return v, err
+		}
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		if wait.Err() != nil {
+			return v, err
+		}
+	}
 }
 
 // finish writes what the writes of the transaction have in common.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"rally/internal/session"
 	"rally/internal/session/store"
-
-	"pgregory.net/rapid"
 )
 
 // A view that is refreshed after any sequence of writes shows what a whole
