@@ -10,31 +10,67 @@ import (
 // player picks the reply for each request. It is safe for concurrent use.
 type player struct {
 	script *Script
+	strict bool
 
-	mu    sync.Mutex
-	used  []bool
-	count int
+	mu          sync.Mutex
+	used        []bool
+	count       int
+	differences []string
 }
 
 // pick gives the first unused reply that is for this request, then the
-// default; nil with a text says that there is none.
-func (p *player) pick(q *asked) (reply *Reply, number int, why string) {
+// default; nil with a text says that there is none. Of recorded replies the
+// one whose request was the same comes first, since requests of child sessions
+// have no order among each other; else the next one, and the difference is
+// noted.
+func (p *player) pick(q *asked, now *Request) (reply *Reply, number int, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count++
+	next := -1
 	for i := range p.script.Replies {
 		r := &p.script.Replies[i]
 		if p.used[i] || !r.When.holds(q, p.count) {
 			continue
 		}
-		p.used[i] = !r.Repeat
-		return r, p.count, ""
+		if next < 0 {
+			next = i
+		}
+		if r.recorded() == nil {
+			break
+		}
+		if r.recorded().differs(now) == "" {
+			next = i
+			break
+		}
 	}
-	if p.script.Default != nil {
+	switch {
+	case next >= 0:
+		r := &p.script.Replies[next]
+		if was := r.recorded(); was != nil {
+			if what := was.differs(now); what != "" {
+				p.differences = append(p.differences, fmt.Sprintf("request %d differs from the recorded one: %s", p.count, what))
+				if p.strict {
+					return nil, p.count, p.differences[len(p.differences)-1]
+				}
+			}
+		}
+		p.used[next] = !r.Repeat
+		return r, p.count, ""
+	case p.script.Default != nil:
 		return p.script.Default, p.count, ""
 	}
-	return nil, p.count, fmt.Sprintf("script %s has no reply for request %d (model %q, last user message %q)",
+	why = fmt.Sprintf("script %s has no reply for request %d (model %q, last user message %q)",
 		p.script.Name, p.count, q.Model, shorten(q.lastUser))
+	p.differences = append(p.differences, why)
+	return nil, p.count, why
+}
+
+func (r *Reply) recorded() *Request {
+	if r.Wire == nil {
+		return nil
+	}
+	return r.Wire.Request
 }
 
 func shorten(s string) string {

@@ -103,19 +103,19 @@ type Failure struct {
 
 // Wire is an answer byte for byte, as a recorder wrote it.
 type Wire struct {
-	Status  int         `yaml:"status"`
-	Headers []string    `yaml:"headers"` // "Name: value"
-	Chunks  []WireChunk `yaml:"chunks"`
-	Broken  bool        `yaml:"broken"` // the connection broke after the last chunk
 	// Request describes the request this answered, to find differences.
-	Request *Request `yaml:"request"`
+	Request *Request    `yaml:"request,omitempty"`
+	Status  int         `yaml:"status"`
+	Headers []string    `yaml:"headers,omitempty"` // "Name: value"
+	Chunks  []WireChunk `yaml:"chunks"`
+	Broken  bool        `yaml:"broken,omitempty"` // the connection broke after the last chunk
 }
 
 // WireChunk is a piece of a body: text, or base64 where it is no text.
 type WireChunk struct {
-	Data   string   `yaml:"data"`
-	Base64 string   `yaml:"base64"`
-	After  Duration `yaml:"after"`
+	Data   string   `yaml:"data,omitempty"`
+	Base64 string   `yaml:"base64,omitempty"`
+	After  Duration `yaml:"after,omitempty"`
 }
 
 // Bytes is the chunk as it goes out.
@@ -128,12 +128,6 @@ func (c WireChunk) Bytes() []byte {
 		return nil
 	}
 	return b
-}
-
-// Request is what a recorder keeps of a request. Body is its JSON text.
-type Request struct {
-	Path string `yaml:"path"`
-	Body string `yaml:"body"`
 }
 
 // Duration is a time.Duration written as "50ms".

@@ -34,6 +34,8 @@ type Received struct {
 // ServeOptions say where a server listens.
 type ServeOptions struct {
 	Port int // of 127.0.0.1; 0 picks a free one
+	// Strict refuses a request that differs from the recorded one.
+	Strict bool
 }
 
 const maxRequest = 64 << 20
@@ -47,7 +49,7 @@ func (s *Script) Serve(ctx context.Context, o ServeOptions) (*Server, error) {
 	}
 	srv := &Server{
 		URL:    "http://" + listener.Addr().String() + "/v1",
-		player: player{script: s, used: make([]bool, len(s.Replies))},
+		player: player{script: s, strict: o.Strict, used: make([]bool, len(s.Replies))},
 		served: make(chan struct{}),
 	}
 	mux := http.NewServeMux()
@@ -75,6 +77,14 @@ func (s *Server) Requests() []Received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Received(nil), s.received...)
+}
+
+// Differences says of each request that was not as the script wants it what
+// is different, the first one first.
+func (s *Server) Differences() []string {
+	s.player.mu.Lock()
+	defer s.player.mu.Unlock()
+	return append([]string(nil), s.player.differences...)
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
@@ -115,7 +125,7 @@ func (s *Server) answer(f format) http.HandlerFunc {
 			fail(w, f, &Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: err.Error()})
 			return
 		}
-		reply, number, why := s.player.pick(q)
+		reply, number, why := s.player.pick(q, digest(r.URL.Path, body))
 		if reply == nil {
 			fail(w, f, &Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "script_exhausted", Message: why})
 			return
