@@ -9,7 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var reference = regexp.MustCompile(`\{(env|file):([^{}]+)\}`)
+// reference is compiled only where a value holds one.
+func reference() *regexp.Regexp { return regexp.MustCompile(`\{(env|file):([^{}]+)\}`) }
+
+func refers(s string) bool { return strings.Contains(s, "{env:") || strings.Contains(s, "{file:") }
 
 // expand copies the merged nodes with {env:NAME} and {file:path} replaced.
 // Only what survived the merge is looked at: a lower layer's unset variable
@@ -71,14 +74,15 @@ func (c *Config) expandNode(n *yaml.Node, key string) (*yaml.Node, error) {
 }
 
 func (c *Config) expandScalar(n *yaml.Node, key string) (*yaml.Node, error) {
-	if !strings.Contains(n.Value, "{env:") && !strings.Contains(n.Value, "{file:") {
+	if !refers(n.Value) {
 		return n, nil
 	}
+	pattern := reference()
 	origin := c.origins[n]
 	var failed error
 	out := *n
-	out.Value = reference.ReplaceAllStringFunc(n.Value, func(ref string) string {
-		m := reference.FindStringSubmatch(ref)
+	out.Value = pattern.ReplaceAllStringFunc(n.Value, func(ref string) string {
+		m := pattern.FindStringSubmatch(ref)
 		v, err := c.resolve(m[1], m[2], origin)
 		if err != nil && failed == nil {
 			failed = &Error{File: origin.File, Line: origin.Line, Key: key, Message: err.Error(), Hint: "set it, or take " + ref + " out"}

@@ -36,14 +36,15 @@ func front(b []byte, file string) (*yaml.Node, string, error) {
 	return node, strings.TrimSpace(body), nil
 }
 
-var plainLine = regexp.MustCompile(`^([A-Za-z][\w-]*):[ \t]+([^\s"'\[{|>&*!].*)$`)
+const plainLine = `^([A-Za-z][\w-]*):[ \t]+([^\s"'\[{|>&*!].*)$`
 
 // quoteValues quotes the plain values of top-level keys: Claude Code takes
 // `description: Use this when: …`, which YAML does not.
 func quoteValues(head string) string {
+	pattern := regexp.MustCompile(plainLine)
 	lines := strings.Split(head, "\n")
 	for i, l := range lines {
-		if m := plainLine.FindStringSubmatch(l); m != nil {
+		if m := pattern.FindStringSubmatch(l); m != nil {
 			lines[i] = m[1] + ": '" + strings.ReplaceAll(strings.TrimSpace(m[2]), "'", "''") + "'"
 		}
 	}

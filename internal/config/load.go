@@ -116,7 +116,12 @@ func (c *Config) layers() error {
 		}
 		c.trust()
 		for _, dir := range c.projectDirs() {
-			if err := c.file(filepath.Join(dir, ".rally", "config.yaml"), LayerProject, false); err != nil {
+			path := filepath.Join(dir, ".rally", "config.yaml")
+			if _, err := os.Stat(path); err == nil && !c.Trusted && c.leaves(path) {
+				c.Held = append(c.Held, Held{File: path, Key: "the file", Why: whyOutside})
+				continue
+			}
+			if err := c.file(path, LayerProject, false); err != nil {
 				return err
 			}
 		}

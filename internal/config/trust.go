@@ -218,7 +218,10 @@ func (c *Config) leaves(path string) bool {
 // outside the project.
 func (h holder) references(n *yaml.Node, key string) {
 	why := func(s string) string {
-		for _, m := range reference.FindAllStringSubmatch(s, -1) {
+		if !refers(s) {
+			return ""
+		}
+		for _, m := range reference().FindAllStringSubmatch(s, -1) {
 			if m[1] == "env" {
 				return "it would read the environment"
 			}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -82,6 +83,20 @@ hooks: [{event: turn.close, command: [evil]}]
 			t.Errorf("got %+v", c)
 		}
 	})
+}
+
+// A project's config that is a link to a file elsewhere is not read.
+func TestConfigLinkedOut(t *testing.T) {
+	tr := newTree(t)
+	tr.write("elsewhere.yaml", "agent: x")
+	tr.write("project/.rally/keep", "")
+	if err := os.Symlink(tr.path("elsewhere.yaml"), tr.path(rootFile)); err != nil {
+		t.Fatal(err)
+	}
+	c := tr.load()
+	if diff := cmp.Diff([]Held{{File: tr.path(rootFile), Key: "the file", Why: whyOutside}}, c.Held); diff != "" || c.Agent != "build" {
+		t.Error(c.Agent, diff)
+	}
 }
 
 func TestHermetic(t *testing.T) {
