@@ -18,6 +18,7 @@ type oldFile struct {
 	path    string
 	info    fs.FileInfo // nil: it does not exist
 	content []byte
+	like    fs.FileInfo // whose mode a new file gets; nil for the usual one
 }
 
 // loadFile reads a file that is to be changed. One that does not exist is no
@@ -61,7 +62,7 @@ func (f oldFile) replace(content []byte) (fs.FileInfo, error) {
 			return nil, tell("Cannot create the folder %s: %v", dir, plainError(err))
 		}
 	}
-	temp, err := writeTemp(dir, content, f.info)
+	temp, err := writeTemp(dir, content, f.model())
 	if err != nil {
 		return nil, tell("Cannot write in %s: %v", dir, plainError(err))
 	}
@@ -74,6 +75,38 @@ func (f oldFile) replace(content []byte) (fs.FileInfo, error) {
 		return nil, tell("Cannot replace %s: %v", f.path, plainError(err))
 	}
 	return os.Stat(f.path)
+}
+
+// model is the file whose mode and owner the written one gets.
+func (f oldFile) model() fs.FileInfo {
+	if f.exists() {
+		return f.info
+	}
+	return f.like
+}
+
+// remove deletes the file, unless it changed since it was loaded.
+func (f oldFile) remove() error {
+	if err := f.unchanged(); err != nil {
+		return err
+	}
+	if err := os.Remove(f.path); err != nil {
+		return tell("Cannot delete %s: %v", f.path, plainError(err))
+	}
+	return nil
+}
+
+// restore puts the file back as it was, whatever is there now. It is the way
+// back after a later file of the same call could not be written.
+func (f oldFile) restore() error {
+	if !f.exists() {
+		return os.Remove(f.path)
+	}
+	temp, err := writeTemp(filepath.Dir(f.path), f.content, f.info)
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp, f.path)
 }
 
 // unchanged fails if somebody else wrote the file after it was loaded.
