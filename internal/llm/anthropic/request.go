@@ -36,7 +36,7 @@ func body(req *llm.Request) ([]byte, error) {
 	for _, t := range req.Tools {
 		p.Tools = append(p.Tools, tool(t))
 	}
-	thinking := len(req.Options["thinking"]) > 0
+	thinking := req.Model.Reasoning.Replay || len(req.Options["thinking"]) > 0
 	if len(req.Tools) > 0 {
 		choose(&p, req.ToolChoice, thinking)
 	}

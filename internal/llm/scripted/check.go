@@ -66,6 +66,9 @@ func checkStruct(n *yaml.Node, t reflect.Type) error {
 // suggest names the field that was probably meant, else all there are.
 func suggest(got string, names []string) string {
 	best, least := "", 3
+	if len(got) > 4 {
+		least = 4
+	}
 	for _, name := range names {
 		if d := distance(got, name); d < least {
 			best, least = name, d
