@@ -68,7 +68,7 @@ func Expand(ctx context.Context, in Input, look Lookup) []session.Part {
 		x.part(p)
 	}
 	for _, f := range in.Files {
-		x.file(x.abs(f.Path), f.Path, f.Lines)
+		x.file(x.abs(f.Path), filepath.Base(f.Path), f.Lines)
 	}
 	return x.out
 }
@@ -111,6 +111,9 @@ func (x *expansion) text(t *session.Text, opaque []Range) {
 // mention adds what a name stands for; nothing if it stands for nothing, but
 // a text where it has the alias of a reference.
 func (x *expansion) mention(m mention) {
+	if !x.once(fmt.Sprintf("name\x00%t\x00%s", m.bracket, m.name)) {
+		return
+	}
 	problem := ""
 	for _, name := range candidates(m.name) {
 		if name == "" {

@@ -77,8 +77,10 @@ func (f *tree) lookup() Lookup {
 	return Lookup{
 		Root: filepath.Join(f.base, "app"), Directory: filepath.Join(f.base, "app/cmd"), Home: filepath.Join(f.base, "home"),
 		Agents: []session.Agent{
-			{Name: "explore", Mode: session.ModeSubagent}, {Name: "build", Mode: session.ModePrimary},
-			{Name: "team/rev", Mode: session.ModeAll}, {Name: "title", Mode: session.ModeAll, Hidden: true},
+			{Name: "explore", Mode: session.ModeSubagent},
+			{Name: "build", Mode: session.ModePrimary},
+			{Name: "team/rev", Mode: session.ModeAll},
+			{Name: "title", Mode: session.ModeAll, Hidden: true},
 		},
 		References: []session.Reference{{Name: "guide", Path: filepath.Join(f.base, "docs")}},
 		Stat:       os.Stat, Read: f.read,
@@ -196,7 +198,7 @@ func TestExpandFiles(t *testing.T) {
 	}}, f.lookup()))
 	want := []string{
 		"text see @a.go", called("app/a.go", ""), "synthetic a1\na2\na3\n", plain("a.go", "app/a.go"),
-		called("app/docs/a.md", `,"offset":2,"limit":2`), "synthetic second\nthird\n", "file text/plain ~/app/docs/a.md file://~/app/docs/a.md",
+		called("app/docs/a.md", `,"offset":2,"limit":2`), "synthetic second\nthird\n", plain("a.md", "app/docs/a.md"),
 		"synthetic Read tool failed to read ~/app/cmd/missing.txt with the following error: open ~/app/cmd/missing.txt: no such file or directory",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -215,6 +217,15 @@ func TestExpandPassesOverOpaque(t *testing.T) {
 	}
 }
 
+func TestExpandDoesNotReadOnIntoOpaque(t *testing.T) {
+	t.Parallel()
+	f := newTree(t)
+	Expand(t.Context(), Input{Text: "@lib/b.ts [a.go] @", Opaque: []Range{{5, 9}, {11, 15}}}, f.lookup())
+	if diff := cmp.Diff([]string{"app/lib"}, f.reads); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestExpandParts(t *testing.T) {
 	t.Parallel()
 	f := newTree(t)
@@ -224,7 +235,9 @@ func TestExpandParts(t *testing.T) {
 			return nil, fmt.Errorf("no server %s", server)
 		}
 		return []ResourceContent{
-			{Text: "resource text"}, {Blob: "cG5n", Mime: "image/png", URI: uri}, {Blob: "AAAA", Mime: "application/zip"},
+			{Text: "resource text"},
+			{Blob: "cG5n", Mime: "image/png", URI: uri},
+			{Blob: "AAAA", Mime: "application/zip"},
 			{Blob: strings.Repeat("A", maxBlob/3*4+8), Mime: "image/png"},
 		}, nil
 	}
@@ -273,7 +286,9 @@ func TestExpandSaysWhatMayNotBeLookedAt(t *testing.T) {
 	look := Lookup{
 		Root: "/r", Directory: "/r",
 		Stat: func(string) (fs.FileInfo, error) { return nil, fs.ErrPermission },
-		Read: func(context.Context, string, int, int) (string, []*session.File, error) { return "", nil, errors.New("permission denied") },
+		Read: func(context.Context, string, int, int) (string, []*session.File, error) {
+			return "", nil, errors.New("permission denied")
+		},
 	}
 	got := (&tree{base: "/none"}).show(Expand(t.Context(), Input{Text: "@x"}, look))
 	want := []string{"text @x", "synthetic Read tool failed to read /r/x with the following error: permission denied"}
@@ -307,6 +322,20 @@ func TestExpandKeepsTheText(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A prompt may be megabytes of someone's log: finding references in it takes
+// time in proportion to its length.
+func BenchmarkMentions(b *testing.B) {
+	for _, piece := range []string{"@", "[", "`", "``` ` ", "@a.go ", "[a.go, b.go] ", "plain text "} {
+		text := strings.Repeat(piece, (1<<20)/len(piece))
+		b.Run(strings.TrimSpace(piece), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				mentions(text, nil)
+			}
+		})
+	}
 }
 
 func FuzzMentions(f *testing.F) {

@@ -49,13 +49,22 @@ func mentions(text string, skip []Range) []mention {
 			i = end - 1
 			continue
 		}
+		before := text
+		if len(skip) > 0 { // a name does not go on in what is passed over
+			before = text[:skip[0].Start]
+		}
 		switch text[i] {
 		case '@':
-			if name := mentionAt(text, i); name != "" {
+			if i > 0 && (wordByte(text[i-1]) || text[i-1] == '`') {
+				continue
+			}
+			name := run(before[i+1:])
+			if name != "" && len(name) <= maxName {
 				out = append(out, mention{name: name})
 			}
+			i += len(name)
 		case '[':
-			for _, name := range bracketAt(text, i) {
+			for _, name := range bracketAt(before, i) {
 				out = append(out, mention{name: name, bracket: true})
 			}
 		}
@@ -75,14 +84,6 @@ func within(ranges *[]Range, i int) (end int, inside bool) {
 	return (*ranges)[0].End, true
 }
 
-// mentionAt is the name after the @ at i; empty if there is none.
-func mentionAt(text string, i int) string {
-	if i > 0 && (wordByte(text[i-1]) || text[i-1] == '`') {
-		return ""
-	}
-	return run(text[i+1:])
-}
-
 // run is the beginning of s up to white space, a comma or a backtick.
 func run(s string) string {
 	end := strings.IndexFunc(s, func(r rune) bool {
@@ -93,10 +94,7 @@ func run(s string) string {
 		return isSpace(r)
 	})
 	if end < 0 {
-		end = len(s)
-	}
-	if end > maxName {
-		return ""
+		return s
 	}
 	return s[:end]
 }
