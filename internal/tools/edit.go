@@ -120,7 +120,7 @@ func (c change) apply(path string, content []byte, exists bool) ([]byte, error) 
 
 // around is the bytes from the span to the end of its line and a little more,
 // or, at the end of the file, those before it.
-func around(content []byte, s span, c charset) []byte {
+func around(content []byte, s span, c coding) []byte {
 	const near = 4096
 	end := min(len(content), s.end+near)
 	start := max(0, s.start-near)

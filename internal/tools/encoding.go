@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// charset is how the bytes of a file are text.
-type charset int
+// coding is how the bytes of a file are text.
+type coding int
 
-// The charsets of files. mixedText is anything else: what is valid UTF-8 in
+// The codings of files. mixedText is anything else: what is valid UTF-8 in
 // it stays, and each other byte is the Latin-1 character of its number.
 const (
-	utf8Text charset = iota
+	utf8Text coding = iota
 	utf16LE
 	utf16BE
 	mixedText
@@ -21,8 +21,8 @@ const (
 
 const utf8BOM = "\xef\xbb\xbf"
 
-// charsetOf looks at the beginning of a file, or all of it.
-func charsetOf(b []byte) charset {
+// codingOf looks at the beginning of a file, or all of it.
+func codingOf(b []byte) coding {
 	switch {
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe}) && !bytes.HasPrefix(b, []byte{0xff, 0xfe, 0, 0}):
 		return utf16LE
@@ -34,15 +34,15 @@ func charsetOf(b []byte) charset {
 	return mixedText
 }
 
-func (c charset) order() binary.ByteOrder {
+func (c coding) order() binary.ByteOrder {
 	if c == utf16BE {
 		return binary.BigEndian
 	}
 	return binary.LittleEndian
 }
 
-// note tells the model about a charset that is not UTF-8.
-func (c charset) note() string {
+// note tells the model about a coding that is not UTF-8.
+func (c coding) note() string {
 	switch c {
 	case utf8Text:
 		return ""
@@ -55,7 +55,7 @@ func (c charset) note() string {
 }
 
 // decode is the text of b, which is whole characters.
-func (c charset) decode(b []byte) string {
+func (c coding) decode(b []byte) string {
 	switch c {
 	case utf8Text:
 		return string(b)
@@ -82,7 +82,7 @@ func (c charset) decode(b []byte) string {
 
 // encode writes text as the file does. A mixed file that holds no UTF-8
 // beyond ASCII is Latin-1, which not every text can be.
-func (c charset) encode(file []byte, text string) ([]byte, error) {
+func (c coding) encode(file []byte, text string) ([]byte, error) {
 	switch c {
 	case utf8Text:
 		return []byte(text), nil

@@ -47,9 +47,9 @@ func strategies() []strategy {
 }
 
 // findSpans returns the places of old in content, in order and apart from
-// each other, and the charset that content is in. The error is for the model.
-func findSpans(content []byte, old string, all bool) ([]span, charset, error) {
-	set := charsetOf(content)
+// each other, and the coding that content is in. The error is for the model.
+func findSpans(content []byte, old string, all bool) ([]span, coding, error) {
+	set := codingOf(content)
 	wide := set == utf16LE || set == utf16BE
 	folds := bytes.Contains(content, []byte("\r\n")) || wide
 	if !wide && (!all || !folds || !strings.Contains(old, "\n")) {
@@ -110,7 +110,7 @@ func apart(spans []span) []span {
 
 // mapBack turns spans of the decoded and folded text into spans of the file.
 // base is the length of the mark that was taken off the text.
-func mapBack(content []byte, set charset, base int, spans []span) []span {
+func mapBack(content []byte, set coding, base int, spans []span) []span {
 	out := make([]span, len(spans))
 	var ends []*int
 	for i, s := range spans {
@@ -135,7 +135,7 @@ func mapBack(content []byte, set charset, base int, spans []span) []span {
 }
 
 // next decodes the first character of b and gives its length in b.
-func (c charset) next(b []byte) (rune, int) {
+func (c coding) next(b []byte) (rune, int) {
 	if c != utf16LE && c != utf16BE {
 		r, size := utf8.DecodeRune(b)
 		if r == utf8.RuneError && size == 1 {
@@ -159,7 +159,7 @@ func (c charset) next(b []byte) (rune, int) {
 }
 
 // decodedStarts is where the spans begin in the decoded text.
-func decodedStarts(content []byte, set charset, spans []span) []span {
+func decodedStarts(content []byte, set coding, spans []span) []span {
 	if set == utf8Text {
 		return spans
 	}

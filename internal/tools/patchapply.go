@@ -10,7 +10,7 @@ import (
 // of the file. Lines that stay are the file's own, also where they were only
 // found by a look-alike; new lines end as those around them.
 func applyChunks(path string, content []byte, chunks []chunk) ([]byte, error) {
-	set := charsetOf(content)
+	set := codingOf(content)
 	if set == utf16LE || set == utf16BE {
 		return nil, tell("%s is UTF-16, which patches cannot change. Use edit.", path)
 	}
@@ -51,7 +51,7 @@ func splitLines(content []byte) [][]byte {
 // patcher writes the new content while it walks over the old lines.
 type patcher struct {
 	path    string
-	set     charset
+	set     coding
 	content []byte
 	lines   [][]byte // with line ends
 	text    []string // decoded, without

@@ -96,15 +96,15 @@ func runRead(ctx context.Context, env *Env, args readArgs) (Result, error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return Result{}, err
 	}
-	return readLines(ctx, env, p, file, charsetOfStart(sniff), args)
+	return readLines(ctx, env, p, file, codingOfStart(sniff), args)
 }
 
-// charsetOfStart is charsetOf for a beginning that may end inside a character.
-func charsetOfStart(b []byte) charset {
+// codingOfStart is codingOf for a beginning that may end inside a character.
+func codingOfStart(b []byte) coding {
 	if len(b) == sniffSize {
 		b = b[:runeStart(b, len(b)-4)]
 	}
-	return charsetOf(b)
+	return codingOf(b)
 }
 
 // openRegular opens a regular file; one that became a FIFO since it was looked
@@ -184,7 +184,7 @@ func nearNames(path string) []string {
 
 // isBinary judges by the beginning of a file: NUL, or too many control codes.
 func isBinary(b []byte) bool {
-	if c := charsetOfStart(b); c == utf16LE || c == utf16BE {
+	if c := codingOfStart(b); c == utf16LE || c == utf16BE {
 		return false
 	}
 	odd := 0

@@ -18,7 +18,7 @@ import (
 // readLines shows a page of a text file. It holds no more than a line's shown
 // part and the page, however long the file and its lines are. The whole file
 // is hashed in the same pass unless it is large.
-func readLines(ctx context.Context, env *Env, p Place, file *os.File, c charset, args readArgs) (Result, error) {
+func readLines(ctx context.Context, env *Env, p Place, file *os.File, c coding, args readArgs) (Result, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return Result{}, err
@@ -29,7 +29,7 @@ func readLines(ctx context.Context, env *Env, p Place, file *os.File, c charset,
 	if hashed {
 		src = io.TeeReader(file, hash)
 	}
-	pg := page{first: args.first(), count: args.count(env), limit: env.Limits.bytes(), charset: c, whole: hashed}
+	pg := page{first: args.first(), count: args.count(env), limit: env.Limits.bytes(), coding: c, whole: hashed}
 	if err := pg.read(ctx, src); err != nil {
 		return Result{}, fmt.Errorf("read %s: %w", p.Path, err)
 	}
@@ -53,7 +53,7 @@ func readLines(ctx context.Context, env *Env, p Place, file *os.File, c charset,
 type page struct {
 	first, count int // the wanted lines
 	limit        int // bytes
-	charset      charset
+	coding      coding
 	whole        bool // read to the end in any case
 
 	text     strings.Builder // with line numbers
@@ -69,8 +69,8 @@ type page struct {
 
 func (pg *page) read(ctx context.Context, src io.Reader) error {
 	r := bufio.NewReaderSize(src, 64<<10)
-	if pg.charset == utf16LE || pg.charset == utf16BE {
-		r = bufio.NewReaderSize(&utf16Reader{src: r, charset: pg.charset}, 64<<10)
+	if pg.coding == utf16LE || pg.coding == utf16BE {
+		r = bufio.NewReaderSize(&utf16Reader{src: r, coding: pg.coding}, 64<<10)
 	}
 	if head, err := r.Peek(len(utf8BOM)); err == nil && string(head) == utf8BOM {
 		_, _ = r.Discard(len(utf8BOM))
@@ -168,7 +168,7 @@ func (pg *page) footer() string {
 	default:
 		out = fmt.Sprintf("(Showing lines %d-%d of %d. Use offset=%d to continue.)", pg.first, pg.shown, pg.lines, pg.shown+1)
 	}
-	c := pg.charset
+	c := pg.coding
 	if pg.odd && c == utf8Text {
 		c = mixedText
 	}
@@ -181,7 +181,7 @@ func (pg *page) footer() string {
 // utf16Reader turns UTF-16 into UTF-8 while it is read.
 type utf16Reader struct {
 	src     io.Reader
-	charset charset
+	coding coding
 	out     []byte
 	rest    []byte // bytes that are no whole character yet
 	err     error
@@ -196,10 +196,10 @@ func (u *utf16Reader) Read(p []byte) (int, error) {
 		u.err = err
 		buf = buf[:n+m]
 		end := len(buf) &^ 1
-		if end >= 2 && err == nil && u.charset.order().Uint16(buf[end-2:])&0xfc00 == 0xd800 {
+		if end >= 2 && err == nil && u.coding.order().Uint16(buf[end-2:])&0xfc00 == 0xd800 {
 			end -= 2 // the other half of the pair is still to come
 		}
-		u.out = []byte(u.charset.decode(buf[:end]))
+		u.out = []byte(u.coding.decode(buf[:end]))
 		u.rest = append(u.rest[:0], buf[end:]...)
 	}
 	if len(u.out) == 0 {

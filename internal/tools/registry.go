@@ -26,7 +26,8 @@ type Registry struct {
 // New returns all built-in tools.
 func New(o Options) Registry {
 	all := []Tool{
-		newApplyPatch(), newBash(), newBashKill(), newBashOutput(), newEdit(), newGlob(), newGrep(), newList(), newMultiEdit(), newRead(), newTodoRead(), newTodoWrite(), newWrite(),
+		newApplyPatch(), newBash(), newBashKill(), newBashOutput(), newEdit(), newGlob(), newGrep(), newInvalid(), newList(),
+		newMultiEdit(), newPlanExit(), newQuestion(), newRead(), newTodoRead(), newTodoWrite(), newWebFetch(o), newWrite(),
 	}
 	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Name(), b.Name()) })
 	return Registry{tools: all}

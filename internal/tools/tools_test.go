@@ -64,6 +64,11 @@ func call(ctx context.Context, t testing.TB, env *Env, name string, args any) (R
 	if !ok {
 		t.Fatalf("no tool %q", name)
 	}
+	return callTool(ctx, t, env, tool, args)
+}
+
+func callTool(ctx context.Context, t testing.TB, env *Env, tool Tool, args any) (Result, error) {
+	t.Helper()
 	raw, err := json.Marshal(args)
 	if err != nil {
 		t.Fatal(err)

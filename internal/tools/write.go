@@ -95,10 +95,10 @@ func mayChange(env *Env, old oldFile) error {
 	return nil
 }
 
-// styled is content with the byte order mark, charset and line ends of the
+// styled is content with the byte order mark, coding and line ends of the
 // file it replaces.
 func styled(old oldFile, content string) ([]byte, error) {
-	c := charsetOf(old.content)
+	c := codingOf(old.content)
 	if len(old.content) == 0 {
 		return []byte(content), nil
 	}
