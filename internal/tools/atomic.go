@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -41,12 +40,12 @@ func loadFile(path string) (oldFile, error) {
 		return oldFile{}, err
 	}
 	defer func() { _ = file.Close() }()
-	var b bytes.Buffer
-	b.Grow(int(info.Size()) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(file, maxEditable+1)); err != nil {
+	content := make([]byte, info.Size())
+	n, err := io.ReadFull(file, content)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return oldFile{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	return oldFile{path: path, info: info, content: b.Bytes()}, nil
+	return oldFile{path: path, info: info, content: content[:n]}, nil
 }
 
 // exists reports whether the file was there.

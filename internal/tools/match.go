@@ -53,7 +53,7 @@ func findSpans(content []byte, old string, all bool) ([]span, coding, error) {
 	wide := set == utf16LE || set == utf16BE
 	folds := bytes.Contains(content, []byte("\r\n")) || wide
 	if !wide && (!all || !folds || !strings.Contains(old, "\n")) {
-		if found := occurrences(content, []byte(old)); len(found) > 0 {
+		if found := occurrences(content, []byte(old), bytes.Index); len(found) > 0 {
 			if len(found) > 1 && !all {
 				return nil, set, tooMany(newLined(set.decode(content)), decodedStarts(content, set, found), false)
 			}
@@ -83,16 +83,17 @@ func findSpans(content []byte, old string, all bool) ([]span, coding, error) {
 	return nil, set, notFound(have, want)
 }
 
-func occurrences[T string | []byte](text, part T) []span {
+// occurrences finds part in text, apart from each other; index is that of the
+// package for the type.
+func occurrences[T string | []byte](text, part T, index func(T, T) int) []span {
 	var out []span
-	t, p := string(text), string(part)
-	for at := 0; p != ""; {
-		i := strings.Index(t[at:], p)
+	for at := 0; len(part) > 0; {
+		i := index(text[at:], part)
 		if i < 0 {
 			break
 		}
-		out = append(out, span{at + i, at + i + len(p)})
-		at += i + len(p)
+		out = append(out, span{at + i, at + i + len(part)})
+		at += i + len(part)
 	}
 	return out
 }

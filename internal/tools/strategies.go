@@ -10,7 +10,7 @@ import (
 )
 
 // exact finds the text as it is, line ends folded.
-func exact(have, want *lined) []span { return occurrences(have.text, want.text) }
+func exact(have, want *lined) []span { return occurrences(have.text, want.text, strings.Index) }
 
 // typography takes curly quotes, dashes, odd spaces and the ellipsis for
 // their plain forms.
@@ -21,7 +21,7 @@ func typography(have, want *lined) []span {
 		return nil
 	}
 	var found []span
-	for _, s := range occurrences(plain, wanted) {
+	for _, s := range occurrences(plain, wanted, strings.Index) {
 		if start, end := at(s.start), at(s.end); start >= 0 && end >= 0 {
 			found = append(found, span{start, end})
 		}
@@ -187,7 +187,7 @@ func escapes(have, want *lined) []span {
 	if plain == want.text || strings.TrimSpace(plain) == "" {
 		return nil
 	}
-	return occurrences(have.text, plain)
+	return occurrences(have.text, plain, strings.Index)
 }
 
 func unescape(text string) string {
@@ -200,7 +200,7 @@ func trimmedEnds(have, want *lined) []span {
 	if trimmed == "" || trimmed == want.text {
 		return nil
 	}
-	return occurrences(have.text, trimmed)
+	return occurrences(have.text, trimmed, strings.Index)
 }
 
 // anchored calls found for each block that begins and ends with the first and
