@@ -76,7 +76,10 @@ type Options struct {
 	OnAsk          OnAsk
 	ContinueOnDeny bool
 
-	Limits   Limits
+	Limits Limits
+	// SubagentDepth is how deep subagents may start subagents; 0 for none.
+	SubagentDepth int
+
 	WhenBusy WhenBusy
 	PID      int
 	Host     string
@@ -149,7 +152,10 @@ type Engine struct {
 }
 
 // New is an engine with these options.
-func New(o Options) *Engine { return &Engine{Options: o, emitting: new(sync.Mutex)} }
+func New(o Options) *Engine {
+	o.Host = Identity(o.PID)
+	return &Engine{Options: o, emitting: new(sync.Mutex)}
+}
 
 func (e *Engine) emit(s session.Session, body session.EventBody) {
 	e.emitting.Lock()

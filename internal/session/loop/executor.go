@@ -173,6 +173,10 @@ func (x *executor) call(ctx context.Context, c *ready) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the call stays pending: whoever ends the step marks it
 	}
+	if c.part.Tool == taskName {
+		c.part.State.Metadata = session.Metadata{}
+		c.part.State.Metadata.Set(session.MetaChild, childID(c.part.CallID))
+	}
 	if err := x.record(ctx, c.part, func(at int64) bool { return c.part.Start(c.args, at) }); err != nil {
 		return err
 	}

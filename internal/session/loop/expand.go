@@ -111,8 +111,10 @@ func (x *expander) stamp(parts []session.Part) {
 func newGate(e *Engine, agent session.Agent, s session.Session, env *tools.Env) *gate {
 	layers := e.Rules
 	layers.Agent, layers.Session, layers.ReadOnly = agent.Rules, s.Rules, agent.ReadOnly
+	for above := e.parent; above != nil; above = above.parent {
+		if above.agent.ReadOnly {
+			layers.Above = append(layers.Above, above.agent.Rules)
+		}
+	}
 	return &gate{rules: permission.Merge(layers), env: env, onAsk: e.OnAsk, keep: e.ContinueOnDeny}
 }
-
-// reminder is what is added to the turn's user message at every step.
-func (t *turn) reminder([]session.Message) string { return "" }

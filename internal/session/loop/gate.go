@@ -134,21 +134,45 @@ func (g *gate) script(a tools.Access) []question {
 	out := []question{{
 		permission: a.Permission, patterns: script.Patterns(), decision: permission.DecideScript(g.rules, script),
 	}}
+	for _, path := range script.Writes {
+		out = append(out, g.path(a.Dir, path, "edit")...)
+	}
 	for _, path := range script.Paths {
-		place, err := tools.Resolve(g.env, inDir(a.Dir, path))
-		if err != nil {
-			continue // no file has such a name
-		}
-		if place.External {
-			out = append(out, g.ask("external_directory", place.ExternalPattern))
-		}
-		if slices.Contains(script.Writes, path) {
-			out = append(out, g.ask("edit", place.Pattern))
-		} else if info, err := os.Stat(place.Path); err == nil && info.Mode().IsRegular() {
-			out = append(out, g.ask("read", place.Pattern))
+		if !slices.Contains(script.Writes, path) {
+			out = append(out, g.path(a.Dir, path, "read")...)
 		}
 	}
 	return out
+}
+
+// path asks about a word of a script that names, or may name, a file.
+func (g *gate) path(dir, path, permission string) []question {
+	place, err := tools.Resolve(g.env, inDir(dir, path))
+	if err != nil || harmless(place.Path) {
+		return nil // no file has such a name, or there is nothing in it
+	}
+	info, err := os.Stat(place.Path)
+	reads := permission == "read"
+	if _, none := os.Stat(filepath.Dir(place.Path)); reads && none != nil {
+		return nil // a regular expression, not a path
+	}
+	var out []question
+	if place.External {
+		out = append(out, g.ask("external_directory", place.ExternalPattern))
+	}
+	if !reads || err == nil && info.Mode().IsRegular() {
+		out = append(out, g.ask(permission, place.Pattern))
+	}
+	return out
+}
+
+// harmless are devices that hold nothing and keep nothing.
+func harmless(path string) bool {
+	switch path {
+	case "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr":
+		return true
+	}
+	return strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
 }
 
 // inDir is path as a script in dir means it. It is not cleaned: what ".."

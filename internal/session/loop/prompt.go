@@ -79,7 +79,11 @@ func (e *Engine) target(ctx context.Context, in Input) (session.Session, bool, e
 		if id == "" {
 			id = e.NewID("ses")
 		}
-		return session.Session{ID: id, Directory: in.Directory, Version: e.Version, Created: e.nowMS()}, true, nil
+		s := session.Session{ID: id, Directory: in.Directory, Version: e.Version, Created: e.nowMS()}
+		if e.parent != nil {
+			s.ParentID, s.Model = e.parent.session.ID, e.parent.model
+		}
+		return s, true, nil
 	}
 	s, err := e.find(ctx, in.SessionID)
 	if err != nil {

@@ -230,6 +230,9 @@ func (e *Engine) open(ctx context.Context, s session.Session, row session.Turn) 
 	}
 	t.root = e.Root(s.Directory)
 	t.context = e.Context(s.Directory, t.root)
+	if err := t.plan(); err != nil {
+		return nil, err
+	}
 	if t.env, err = t.newEnv(history); err != nil {
 		return nil, err
 	}
@@ -264,6 +267,9 @@ func (t *turn) offered() ([]tools.Tool, error) {
 		if !off[tool.Name()] && !t.gate.hidden(tool.Name()) {
 			out = append(out, tool)
 		}
+	}
+	if t.depth() < t.SubagentDepth && !off[taskName] && !t.gate.hidden(taskName) {
+		out = sorted(append(out, taskTool{t}))
 	}
 	if t.format != nil {
 		return addStructured(out, t.format.Schema)

@@ -32,9 +32,13 @@ func addStructured(list []tools.Tool, schema json.RawMessage) ([]tools.Tool, err
 	if err != nil {
 		return nil, err
 	}
-	list = append(slices.Clone(list), structuredTool{schema})
+	return sorted(append(slices.Clone(list), structuredTool{schema})), nil
+}
+
+// sorted puts tools in the order in which they are offered.
+func sorted(list []tools.Tool) []tools.Tool {
 	slices.SortFunc(list, func(a, b tools.Tool) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, nil
+	return list
 }
 
 // withoutSchemaMember drops "$schema", which some providers refuse in a tool.

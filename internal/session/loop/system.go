@@ -21,6 +21,27 @@ func (t *turn) system(model llm.Model) string {
 	})
 }
 
+// reminder is what is added to the turn's user message, the same at every
+// step.
+func (t *turn) reminder(history []session.Message) string {
+	return prompt.Reminder(prompt.Reminding{
+		History: history, MessageID: t.head.ID, Agent: t.agent, PlanFile: t.planFile, PlanExists: t.planExists,
+	})
+}
+
+// plan finds the session's plan file and lets the plan agent write it.
+func (t *turn) plan() error {
+	dir, err := t.Store.Folder("plans")
+	if err != nil {
+		return err
+	}
+	t.planFile = filepath.Join(dir, t.session.ID+".md")
+	_, err = os.Stat(t.planFile)
+	t.planExists = err == nil
+	t.agent = prompt.WithPlanFile(t.agent, t.planFile, t.root)
+	return nil
+}
+
 // outputReserve is what is left free between the prompt's estimate and the
 // window: the estimate is only that.
 const outputReserve = 1024

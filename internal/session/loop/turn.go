@@ -34,8 +34,12 @@ type turn struct {
 	view    *store.View
 	env     *tools.Env
 	context prompt.Context
-	tools   []tools.Tool // offered
-	gate    *gate
+	// planFile is where the session's plan goes; planExists says it was there
+	// when the turn began.
+	planFile   string
+	planExists bool
+	tools      []tools.Tool // offered
+	gate       *gate
 
 	budget     *budget // of the whole run
 	steps      int     // of this turn
@@ -73,6 +77,14 @@ func (t *turn) run(ctx context.Context) end {
 		}
 		if done(history, t.row.ID) {
 			return end{reason: session.ReasonCompleted}
+		}
+		if sub := t.pendingSubtask(history); sub != nil {
+			if stop, err := t.subtask(ctx, sub); err != nil {
+				return t.failed(ctx, err)
+			} else if stop != nil {
+				return *stop
+			}
+			continue
 		}
 		if stop, over := t.limits(); over {
 			return stop

@@ -12,7 +12,11 @@
 // threat model.
 package permission
 
-import "rally/internal/session"
+import (
+	"slices"
+
+	"rally/internal/session"
+)
 
 // Request is what a call would touch, under one permission name.
 type Request struct {
@@ -43,9 +47,10 @@ type Sourced struct {
 // asks about everything.
 type Ruleset struct {
 	Rules []Sourced
-	// Guard holds a read-only agent's own rules. They are judged apart from
-	// Rules and the stricter verdict stands, so no layer can loosen them.
-	Guard []session.Rule
+	// Guards hold the rules of read-only agents: the session's own and those
+	// above it. Each list is judged apart from Rules and the stricter verdict
+	// stands, so no layer can loosen them.
+	Guards [][]session.Rule
 }
 
 // Layers are the lists that make up a Ruleset, lowest first.
@@ -59,13 +64,16 @@ type Layers struct {
 	TrustProject bool
 	// ReadOnly says the agent's rules stand whatever the other layers allow.
 	ReadOnly bool
+	// Above are the rules of the read-only agents that started this session,
+	// directly or through others; they stand likewise.
+	Above [][]session.Rule
 }
 
 // Merge orders the layers. Denies of the session are repeated last, since a
-// flag that denies always wins. A read-only agent's rules are also its Guard,
+// flag that denies always wins. A read-only agent's rules are also a guard,
 // and stand below the user's: its own `allow` must not undo a user's `deny`.
 func Merge(l Layers) Ruleset {
-	var out Ruleset
+	out := Ruleset{Guards: slices.Clone(l.Above)}
 	add := func(rules []session.Rule, by session.DecidedBy, tighten bool) {
 		for _, r := range rules {
 			out.Rules = append(out.Rules, Sourced{Rule: r, By: by, Tighten: tighten})
@@ -73,7 +81,7 @@ func Merge(l Layers) Ruleset {
 	}
 	add(l.Defaults, session.ByRule, false)
 	if l.ReadOnly {
-		out.Guard = l.Agent
+		out.Guards = append(out.Guards, l.Agent)
 		add(l.Agent, session.ByRule, false)
 		add(l.User, session.ByRule, false)
 	} else {
@@ -119,14 +127,16 @@ func (r Ruleset) one(permission, pattern string, count func(session.Rule) bool) 
 		}
 		out.Action, out.Rule, out.By = rule.Action, rule.Rule, rule.By
 	}
-	guard := Decision{Action: session.Allow, Pattern: pattern, By: session.ByRule}
-	for _, rule := range r.Guard {
-		if matches(rule, permission, pattern) && count(rule) {
-			guard.Action, guard.Rule = rule.Action, rule
+	for _, list := range r.Guards {
+		guard := Decision{Action: session.Allow, Pattern: pattern, By: session.ByRule}
+		for _, rule := range list {
+			if matches(rule, permission, pattern) && count(rule) {
+				guard.Action, guard.Rule = rule.Action, rule
+			}
 		}
-	}
-	if stricter(guard.Action, out.Action) {
-		return guard
+		if stricter(guard.Action, out.Action) {
+			out = guard
+		}
 	}
 	return out
 }
@@ -171,18 +181,21 @@ func ForTool(tool string) string {
 // rule that speaks of its permission denies everything.
 func Hidden(rules Ruleset, tool string) bool {
 	permission := ForTool(tool)
-	var last, guard session.Rule
+	var last session.Rule
 	for _, r := range rules.Rules {
 		if Match(r.Permission, permission) && (!r.Tighten || r.Action == session.Deny) {
 			last = r.Rule
 		}
 	}
-	for _, r := range rules.Guard {
-		if Match(r.Permission, permission) {
-			guard = r
+	return closes(last) || slices.ContainsFunc(rules.Guards, func(list []session.Rule) bool {
+		var guard session.Rule
+		for _, r := range list {
+			if Match(r.Permission, permission) {
+				guard = r
+			}
 		}
-	}
-	return closes(last) || closes(guard)
+		return closes(guard)
+	})
 }
 
 func closes(r session.Rule) bool { return r.Action == session.Deny && everything(r.Pattern) }
