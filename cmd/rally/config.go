@@ -60,18 +60,23 @@ func (a *app) viper(flags *pflag.FlagSet) (*viper.Viper, error) {
 	return v, v.BindPFlags(flags)
 }
 
+// loadConfigHere reads the layers for the directory we are in.
+func (a *app) loadConfigHere(flags *pflag.FlagSet) (*config.Config, error) {
+	dir, err := a.directory()
+	if err != nil {
+		return nil, err
+	}
+	return a.loadConfig(dir, flags)
+}
+
 // configKeys are the flags that stand above a key of the configuration.
 var configKeys = map[string]string{
 	"max-steps": "limits.steps", "max-cost": "limits.cost", "max-tokens": "limits.tokens", "timeout": "limits.timeout",
 	"on-ask": "on_ask",
 }
 
-// loadConfig reads the layers for a session that works in dir. flags may be
-// nil for commands that have none of a turn's.
+// loadConfig reads the layers for a session that works in dir.
 func (a *app) loadConfig(dir string, flags *pflag.FlagSet) (*config.Config, error) {
-	if flags == nil {
-		flags = pflag.NewFlagSet("", pflag.ContinueOnError)
-	}
 	v, err := a.viper(flags)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ func newModelsCmd(a *app, runF func(*listOptions) error) *cobra.Command {
 		Use:   "models",
 		Short: "List the models that can be named with -m",
 		Long: "Models lists what the configuration names, and the built-in scripts. A provider\n" +
-			"that lists no models of its own (openai and anthropic without an entry) takes any.",
+			"that lists no models of its own (openai and anthropic without an entry) takes any\n" +
+			"other, too.",
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if runF != nil {
@@ -59,11 +60,7 @@ type modelRow struct {
 
 func runModels(o *listOptions) error {
 	a := o.app
-	dir, err := a.directory()
-	if err != nil {
-		return err
-	}
-	cfg, err := a.loadConfig(dir, o.set)
+	cfg, err := a.loadConfigHere(o.set)
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,6 @@ import (
 	"rally/internal/session/loop"
 )
 
-// What a model of a known provider is taken to have when nothing says more.
-const (
-	assumedContext = 128_000
-	assumedOutput  = 8_192
-)
-
 // builtin is a provider that needs no entry in the configuration.
 type builtin struct {
 	id, kind, key, url, baseURL string
@@ -31,8 +25,8 @@ type builtin struct {
 // builtins are they, in the order in which a key in the environment decides.
 func builtins() []builtin {
 	return []builtin{
-		{id: "openai", kind: "openai", key: "OPENAI_API_KEY", url: "OPENAI_BASE_URL", baseURL: "https://api.openai.com/v1", first: "gpt-5-mini"},
-		{id: "anthropic", kind: "anthropic", key: "ANTHROPIC_API_KEY", url: "ANTHROPIC_BASE_URL", baseURL: "https://api.anthropic.com", first: "claude-sonnet-4-5"},
+		{id: "openai", kind: "openai", key: "OPENAI_API_KEY", url: "OPENAI_BASE_URL", baseURL: "https://api.openai.com/v1", first: "gpt-6.2-sol"},
+		{id: "anthropic", kind: "anthropic", key: "ANTHROPIC_API_KEY", url: "ANTHROPIC_BASE_URL", baseURL: "https://api.anthropic.com", first: "claude-sonnet-5-5"},
 	}
 }
 
@@ -135,35 +129,49 @@ func (p *providers) model(entry *config.Provider, ref session.Model) (llm.Model,
 		return llm.Model{}, usagef(didYouMean(config.Near(ref.String(), ids), "rally models lists what there is"), "there is no model %s", ref)
 	}
 	m, err := configured(entry, &config.Model{ID: ref.ID})
-	m.Context, m.Output, m.Assumed = assumedContext, assumedOutput, true
-	p.tellAssumed(m.Ref())
+	if m.Assumed {
+		p.tellAssumed(m)
+	}
 	return m, err
 }
 
-func (p *providers) tellAssumed(ref session.Model) {
+// tellAssumed says once that the limits of a model are a guess.
+func (p *providers) tellAssumed(m llm.Model) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.told[ref] {
+	if ref := m.Ref(); !p.told[ref] {
 		p.told[ref] = true
-		p.notice(fmt.Sprintf("the limits of model %s are not known: taking %d tokens of context, %d of output", ref, assumedContext, assumedOutput))
+		p.notice(fmt.Sprintf("the limits of model %s are not known: taking %d tokens of context, %d of output", ref, m.Context, m.Output))
 	}
 }
 
-// configured is a model as its entry describes it.
+// configured is a model as its entry describes it, over what the built-in
+// table knows of it.
 func configured(entry *config.Provider, m *config.Model) (llm.Model, error) {
-	out := llm.Model{Provider: entry.ID, ID: m.ID, Context: m.Context, Output: m.Output, Input: m.Input}
-	if out.Context == 0 {
-		out.Context, out.Assumed = assumedContext, true
+	out, known := llm.Lookup(entry.ID, m.ID)
+	if !known {
+		out = llm.Assume(entry.ID, m.ID)
+		out.Reasoning.Replay = entry.Type == "anthropic"
 	}
-	if out.Output == 0 {
-		out.Output = min(assumedOutput, out.Context/4)
+	if m.Context > 0 {
+		out.Context, out.Assumed = m.Context, false
+		out.Output = min(out.Output, m.Context/4)
 	}
-	out.Reasoning = llm.ReasoningMode{Replay: entry.Type == "anthropic", ThinkTags: entry.Type == "openai-compatible"}
+	if m.Output > 0 {
+		out.Output = m.Output
+	}
+	if m.Input != nil {
+		out.Input = m.Input
+	}
+	out.Reasoning.ThinkTags = entry.Type == "openai-compatible"
 	if r := entry.Reasoning.Replay; r != nil {
 		out.Reasoning.Replay = *r
 	}
 	if t := entry.Reasoning.ThinkTags; t != nil {
 		out.Reasoning.ThinkTags = *t
+	}
+	if len(m.Variants) > 0 {
+		out.Variants = nil
 	}
 	for _, v := range m.Variants {
 		options := session.Metadata{}
@@ -171,6 +179,9 @@ func configured(entry *config.Provider, m *config.Model) (llm.Model, error) {
 			options.Set(name, value)
 		}
 		out.Variants = append(out.Variants, llm.Variant{Name: v.Name, Options: options})
+	}
+	if m.Cost == nil {
+		return out, nil
 	}
 	var err error
 	out.Price, err = price(m.Cost)
@@ -180,7 +191,7 @@ func configured(entry *config.Provider, m *config.Model) (llm.Model, error) {
 // price is nil unless both prices that every call needs are known. A cached
 // token of unknown price costs what any other does.
 func price(c *config.Cost) (*llm.Price, error) {
-	if c == nil || c.Input == nil || c.Output == nil {
+	if c.Input == nil || c.Output == nil {
 		return nil, nil
 	}
 	var p llm.Price
@@ -307,6 +318,13 @@ func (p *providers) models() []llm.Model {
 		for j := range p.list[i].Models {
 			if m, err := configured(&p.list[i], &p.list[i].Models[j]); err == nil {
 				out = append(out, m)
+			}
+		}
+		if table, err := llm.Models(); err == nil && len(p.list[i].Models) == 0 {
+			for _, m := range table {
+				if m.Provider == p.list[i].ID {
+					out = append(out, m)
+				}
 			}
 		}
 	}

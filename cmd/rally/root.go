@@ -89,6 +89,8 @@ func newRoot(a *app) *cobra.Command {
 		newExportCmd(a, nil),
 		newSessionsCmd(a),
 		newModelsCmd(a, nil),
+		newAgentsCmd(a, nil),
+		newConfigCmd(a),
 		newSchemaCmd(a),
 		newScriptedCmd(a),
 		newVersionCmd(a),

@@ -15,7 +15,6 @@ import (
 	"rally/internal/session"
 	"rally/internal/session/loop"
 	"rally/internal/session/permission"
-	"rally/internal/session/prompt"
 	"rally/internal/session/store"
 	"rally/internal/tools"
 )
@@ -31,7 +30,7 @@ type workshop struct {
 	registry  tools.Registry
 	session   session.Session // the one that is resumed; zero for a new one
 	directory string          // where a new session works, or -C moves one
-	agents    []session.Agent
+	found     found
 	closers   []func()
 }
 
@@ -88,7 +87,7 @@ func (a *app) open(ctx context.Context, o workshopOptions) (w *workshop, err err
 		}
 	}
 	log.masked.hide(w.secrets()...)
-	options, err := w.options(o, emit)
+	options, err := w.options(o, emit, notice)
 	if err != nil {
 		return w, err
 	}
@@ -156,14 +155,25 @@ func (w *workshop) addModels(ctx context.Context, o workshopOptions, notice func
 }
 
 // options are the engine's.
-func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Options, error) {
+func (w *workshop) options(o workshopOptions, emit func(session.Event), notice func(string)) (loop.Options, error) {
 	a, cfg := w.app, w.cfg
 	outputs, err := w.store.Folder("tool-output")
 	if err != nil {
 		return loop.Options{}, err
 	}
+	plans, err := w.store.Folder("plans")
+	if err != nil {
+		return loop.Options{}, err
+	}
 	w.registry = tools.New(tools.Options{})
-	w.agents = prompt.Agents(outputs)
+	open := []string{outputs, plans}
+	for _, r := range w.cfg.FindReferences() {
+		open = append(open, r.Path)
+	}
+	w.found = discover(cfg, open...)
+	for _, n := range w.found.notices {
+		notice(n.String())
+	}
 	shell, err := a.shell(cfg.Shell)
 	if err != nil {
 		return loop.Options{}, err
@@ -185,22 +195,23 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 	user, project := cfg.Rules()
 	return loop.Options{
 		Store: w.store, Version: version, Now: a.now, NewID: a.newIDs(), Emit: emit,
-		Model: w.providers.find, Agent: w.agent, Agents: w.visibleAgents, Default: w.defaults, Small: small, Fallback: fallback,
+		Model: w.providers.find, Agent: w.found.agent, Agents: w.found.visible, Default: w.defaults, Small: small, Fallback: fallback,
 		Retry: llm.Policy{
 			Attempts: cfg.Retry.Attempts, MaxWait: cfg.Retry.MaxWait, OfflineWait: cfg.Retry.OfflineWait, Jitter: rand.Float64,
 		},
 		Root:       config.Root,
-		Context:    func(string, string) prompt.Context { return prompt.Context{} },
+		Context:    w.found.context,
 		Tools:      w.registry,
 		ToolLimits: tools.Limits{MaxLines: cfg.ToolOutput.MaxLines, MaxBytes: cfg.ToolOutput.MaxBytes},
 		Shell:      shell,
 		Environ:    tools.ChildEnviron(a.environ, w.secretVariables()),
 		Rules: permission.Layers{
-			Defaults: permission.Defaults(outputs), User: user, Project: project, TrustProject: cfg.Trusted,
+			Defaults: permission.Defaults(open...), User: user, Project: project, TrustProject: cfg.Trusted,
 		},
 		OnAsk: loop.OnAsk(cfg.OnAsk), ContinueOnDeny: cfg.ContinueOnDeny,
-		Limits:   loop.Limits{Steps: cfg.Limits.Steps, Cost: cost, Tokens: cfg.Limits.Tokens},
-		WhenBusy: loop.WhenBusy(o.turn.whenBusy), PID: a.pid, Host: hostname(),
+		Limits:        loop.Limits{Steps: cfg.Limits.Steps, Cost: cost, Tokens: cfg.Limits.Tokens},
+		SubagentDepth: cfg.SubagentDepth,
+		WhenBusy:      loop.WhenBusy(o.turn.whenBusy), PID: a.pid, Host: hostname(),
 	}, nil
 }
 
@@ -253,36 +264,16 @@ func (w *workshop) defaults() (string, session.Model, error) {
 		"no model is set")
 }
 
-// agent is loop.Options.Agent.
-func (w *workshop) agent(name string) (session.Agent, error) {
-	var names []string
-	for i := range w.agents {
-		if w.agents[i].Name == name {
-			return w.agents[i], nil
-		}
-		if !w.agents[i].Hidden {
-			names = append(names, w.agents[i].Name)
-		}
-	}
-	return session.Agent{}, usagef(didYouMean(config.Near(name, names), "the agents are "+strings.Join(names, ", ")), "there is no agent %q", name)
-}
-
 // chosenAgent checks the flag: a subagent works for others only.
 func (w *workshop) chosenAgent(name string) error {
 	if name == "" {
 		return nil
 	}
-	found, err := w.agent(name)
+	found, err := w.found.agent(name)
 	if err == nil && (found.Hidden || found.Mode == session.ModeSubagent) {
 		err = usagef("rally agents lists those that can", "agent %q cannot be a session's own", name)
 	}
 	return err
-}
-
-func (w *workshop) visibleAgents() []session.Agent {
-	out := slices.DeleteFunc(slices.Clone(w.agents), func(a session.Agent) bool { return a.Hidden })
-	slices.SortFunc(out, func(a, b session.Agent) int { return strings.Compare(a.Name, b.Name) })
-	return out
 }
 
 func (w *workshop) toolNames() []string {
