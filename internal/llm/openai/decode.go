@@ -49,6 +49,7 @@ type chatDecoder struct {
 	errors *llm.Classifier
 	names  map[string]string // wire name → tool, where they differ
 
+	like      likeness
 	think     thinkFilter
 	reasoning reasoning
 	usage     *llm.Usage
@@ -67,9 +68,15 @@ func (d *chatDecoder) Whole(raw []byte) error {
 
 // Event implements llm.Decoder.
 func (d *chatDecoder) Event(name string, raw []byte) (done bool, err error) {
+	if text, ok := d.like.match(raw); ok && name == "" {
+		return !d.text(d.think.push(text)), nil
+	}
 	var c chunk
 	if err := llm.DecodeLoose(raw, &c); err != nil {
 		return false, d.errors.BadChunk(err)
+	}
+	if text, ok := c.textOnly(); ok {
+		d.like.learn(raw, text)
 	}
 	if name == "error" || present(c.Error) || c.Choices == nil && (c.Object == "error" || c.Type == "error" || present(c.Detail)) {
 		return false, d.errors.Object(raw)
@@ -95,6 +102,19 @@ func (d *chatDecoder) Event(name string, raw []byte) (done bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// textOnly is the text of a chunk that says nothing else.
+func (c *chunk) textOnly() (string, bool) {
+	if len(c.Choices) != 1 || c.Choices[0].Delta == nil || len(c.Usage) > 0 && string(c.Usage) != "null" || present(c.Error) {
+		return "", false
+	}
+	ch := &c.Choices[0]
+	text, ok := ch.Delta.Content.(string)
+	m := ch.Delta
+	return text, ok && text != "" && ch.Index == 0 && ch.Message == nil && (ch.Finish == nil || *ch.Finish == "") &&
+		!present(ch.Error) && !present(ch.Usage) && m.Refusal == "" && m.ReasoningContent == nil && m.Reasoning == nil &&
+		len(m.Details) == 0 && len(m.ToolCalls) == 0 && m.FunctionCall == nil
 }
 
 // present reports whether an error member says anything: null, false, "" and
