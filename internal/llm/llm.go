@@ -127,8 +127,9 @@ type Connected struct{}
 type TextDelta struct{ Text string }
 
 // ReasoningDelta adds to the model's thinking. Block tells blocks apart where
-// the provider numbers them; Metadata replaces what earlier deltas of the
-// block gave (the field it came in, a signature).
+// the provider numbers them; Metadata, where it is not nil, replaces what
+// earlier deltas of the block gave (the field it came in, a signature). A
+// delta may bring Metadata alone.
 type ReasoningDelta struct {
 	Block    int
 	Text     string
@@ -136,7 +137,8 @@ type ReasoningDelta struct {
 }
 
 // CallDelta is a fragment of a tool call, as it came; Calls puts them
-// together.
+// together. What the provider said to a call it ran itself comes as a fragment
+// with Result.
 type CallDelta struct {
 	Index *int   // nil when the provider gave none
 	ID    string // may be empty

@@ -129,12 +129,12 @@ func (r *tableRow) model() (Model, error) {
 	if r.Price == nil {
 		return m, nil
 	}
-	base, err := r.Price.rates.price()
+	base, err := r.Price.price()
 	if err != nil {
 		return m, err
 	}
 	for _, t := range r.Price.Tiers {
-		p, err := t.rates.price()
+		p, err := t.price()
 		if err != nil {
 			return m, err
 		}

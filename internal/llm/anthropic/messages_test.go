@@ -86,24 +86,44 @@ func TestDialects(t *testing.T) {
 		want  []llm.Event
 		class llm.Class
 	}{
-		{"text", opening + start("0", `{"type":"text","text":""}`) + delta("0", `{"type":"text_delta","text":"A"}`) + event("content_block_stop", `,"index":0`) + end("end_turn"),
-			[]llm.Event{llm.TextDelta{Text: "A"}, usage, stop}, ""},
-		{"thinking with a signature in pieces", opening + start("0", `{"type":"thinking","thinking":"","signature":""}`) + delta("0", `{"type":"thinking_delta","thinking":"T"}`) +
-			delta("0", `{"type":"signature_delta","signature":"a"}`) + delta("0", `{"type":"signature_delta","signature":"b"}`) + end("end_turn"),
-			[]llm.Event{llm.ReasoningDelta{Text: "T"}, signed("a"), signed("ab"), usage, stop}, ""},
-		{"redacted thinking", opening + start("0", `{"type":"redacted_thinking","data":"x"}`) + end("end_turn"),
-			[]llm.Event{llm.ReasoningDelta{Metadata: session.Metadata{"redacted": json.RawMessage(`"x"`)}}, usage, stop}, ""},
-		{"call", opening + start("1", `{"type":"tool_use","id":"c1","name":"read","input":{}}`) + delta("1", `{"type":"input_json_delta","partial_json":""}`) +
-			delta("1", `{"type":"input_json_delta","partial_json":"{\"a\":1}"}`) + event("content_block_stop", `,"index":1`) + end("tool_use"),
-			[]llm.Event{call(1, "c1", "read", "", false), call(1, "", "", `{"a":1}`, false), usage, llm.Finish{Reason: session.FinishToolCalls, Raw: "tool_use"}}, ""},
-		{"call with its input at once", opening + start("0", `{"type":"tool_use","id":"c1","name":"read","input":{"a":1}}`) + event("content_block_stop", `,"index":0`) + end("tool_use"),
-			[]llm.Event{call(0, "c1", "read", "", false), call(0, "", "", `{"a":1}`, false), usage, llm.Finish{Reason: session.FinishToolCalls, Raw: "tool_use"}}, ""},
-		{"server tool", opening + start("0", `{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`) + delta("0", `{"type":"input_json_delta","partial_json":"{}"}`) +
-			event("content_block_stop", `,"index":0`) + start("1", result) + end("pause_turn"),
+		{
+			"text", opening + start("0", `{"type":"text","text":""}`) + delta("0", `{"type":"text_delta","text":"A"}`) + event("content_block_stop", `,"index":0`) + end("end_turn"),
+			[]llm.Event{llm.TextDelta{Text: "A"}, usage, stop},
+			"",
+		},
+		{
+			"thinking with a signature in pieces", opening + start("0", `{"type":"thinking","thinking":"","signature":""}`) + delta("0", `{"type":"thinking_delta","thinking":"T"}`) +
+				delta("0", `{"type":"signature_delta","signature":"a"}`) + delta("0", `{"type":"signature_delta","signature":"b"}`) + end("end_turn"),
+			[]llm.Event{llm.ReasoningDelta{Text: "T"}, signed("a"), signed("ab"), usage, stop},
+			"",
+		},
+		{
+			"redacted thinking", opening + start("0", `{"type":"redacted_thinking","data":"x"}`) + end("end_turn"),
+			[]llm.Event{llm.ReasoningDelta{Metadata: session.Metadata{"redacted": json.RawMessage(`"x"`)}}, usage, stop},
+			"",
+		},
+		{
+			"call", opening + start("1", `{"type":"tool_use","id":"c1","name":"read","input":{}}`) + delta("1", `{"type":"input_json_delta","partial_json":""}`) +
+				delta("1", `{"type":"input_json_delta","partial_json":"{\"a\":1}"}`) + event("content_block_stop", `,"index":1`) + end("tool_use"),
+			[]llm.Event{call(1, "c1", "read", "", false), call(1, "", "", `{"a":1}`, false), usage, llm.Finish{Reason: session.FinishToolCalls, Raw: "tool_use"}},
+			"",
+		},
+		{
+			"call with its input at once", opening + start("0", `{"type":"tool_use","id":"c1","name":"read","input":{"a":1}}`) + event("content_block_stop", `,"index":0`) + end("tool_use"),
+			[]llm.Event{call(0, "c1", "read", "", false), call(0, "", "", `{"a":1}`, false), usage, llm.Finish{Reason: session.FinishToolCalls, Raw: "tool_use"}},
+			"",
+		},
+		{
+			"server tool", opening + start("0", `{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`) + delta("0", `{"type":"input_json_delta","partial_json":"{}"}`) +
+				event("content_block_stop", `,"index":0`) + start("1", result) + end("pause_turn"),
 			[]llm.Event{
-				call(0, "s1", "web_search", "", true), call(0, "", "", "{}", false), llm.CallDelta{ID: "s1", Executed: true, Result: json.RawMessage(result)},
-				usage, llm.Finish{Reason: session.FinishStop, Raw: "pause_turn", Continue: true},
-			}, ""},
+				call(0, "s1", "web_search", "", true), call(0, "", "", "{}", false),
+				llm.CallDelta{ID: "s1", Executed: true, Result: json.RawMessage(result)},
+				usage,
+				llm.Finish{Reason: session.FinishStop, Raw: "pause_turn", Continue: true},
+			},
+			"",
+		},
 		{"length", opening + end("max_tokens"), []llm.Event{usage, llm.Finish{Reason: session.FinishLength, Raw: "max_tokens"}}, ""},
 		{"refusal", opening + end("refusal"), []llm.Event{usage, llm.Finish{Reason: session.FinishContentFilter, Raw: "refusal"}}, ""},
 		{"new reason", opening + end("bored"), []llm.Event{usage, llm.Finish{Reason: session.FinishUnknown, Raw: "bored"}}, ""},
@@ -112,11 +132,16 @@ func TestDialects(t *testing.T) {
 		{"overloaded", opening + event("error", `,"error":{"type":"overloaded_error","message":"Overloaded"}`), nil, llm.Server},
 		{"too long", event("error", `,"error":{"type":"invalid_request_error","message":"prompt is too long: 5 tokens > 4 maximum"}`), nil, llm.Overflow},
 		{"error object alone", `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, nil, llm.Auth},
-		{"whole", `{"type":"message","content":[{"type":"text","text":"A"},{"type":"tool_use","id":"c1","name":"read","input":{"a":1}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":2}}`,
+		{
+			"whole", `{"type":"message","content":[{"type":"text","text":"A"},{"type":"tool_use","id":"c1","name":"read","input":{"a":1}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":2}}`,
 			[]llm.Event{
-				llm.TextDelta{Text: "A"}, call(1, "c1", "read", "", false), call(1, "", "", `{"a":1}`, false),
-				llm.Usage{Tokens: session.Tokens{Input: 1, Output: 2}}, llm.Finish{Reason: session.FinishToolCalls, Raw: "tool_use"},
-			}, ""},
+				llm.TextDelta{Text: "A"},
+				call(1, "c1", "read", "", false), call(1, "", "", `{"a":1}`, false),
+				llm.Usage{Tokens: session.Tokens{Input: 1, Output: 2}},
+				llm.Finish{Reason: session.FinishToolCalls, Raw: "tool_use"},
+			},
+			"",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, _, _, err := exchange(t, request(), tt.body)

@@ -78,7 +78,8 @@ replies:
 	}
 	cost := session.Money(1e9)
 	want := []llm.Event{
-		llm.Connected{}, thought(0, "reasoning_content", "why"), say("hél"), say("lo"),
+		llm.Connected{},
+		thought(0, "reasoning_content", "why"), say("hél"), say("lo"),
 		call(0, "call_1_1", "read", ""), call(0, "", "", `{"f`), call(0, "", "", "ile"), call(0, "", "", "Pat"), call(0, "", "", `h":`),
 		call(0, "", "", `"a"`), call(0, "", "", `,"o`), call(0, "", "", "ffs"), call(0, "", "", `et"`), call(0, "", "", `:2}`),
 		llm.Usage{Tokens: session.Tokens{Total: 15, Input: 6, Output: 3, Reasoning: 2, Cache: session.Cache{Read: 4}}, Cost: &cost},

@@ -80,38 +80,52 @@ func TestDialects(t *testing.T) {
 		{name: "error in a choice", body: `data: {"choices":[{"error":{"code":429,"message":"slow"},"delta":{}}]}` + "\n\n", class: llm.RateLimit},
 		{name: "web page", ctype: "text/html", body: "<html><head><title>Login</title></head><body>Please log in</body></html>", class: llm.BadRequest},
 
-		{name: "calls without an index", body: data(`{"tool_calls":[{"id":"a","function":{"name":"read","arguments":"{}"}},{"id":"b","function":{"name":"glob","arguments":"{}"}}]}`) + end("tool_calls"),
-			want: []llm.Event{call(-1, "a", "read", "{}"), call(-1, "b", "glob", "{}"), finish(session.FinishToolCalls, "tool_calls")}},
+		{
+			name: "calls without an index", body: data(`{"tool_calls":[{"id":"a","function":{"name":"read","arguments":"{}"}},{"id":"b","function":{"name":"glob","arguments":"{}"}}]}`) + end("tool_calls"),
+			want: []llm.Event{call(-1, "a", "read", "{}"), call(-1, "b", "glob", "{}"), finish(session.FinishToolCalls, "tool_calls")},
+		},
 		{name: "arguments as an object", body: data(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":{"p":1}}}]}`) + end("stop"), want: []llm.Event{call(0, "a", "read", `{"p":1}`), stop}},
 		{name: "arguments null", body: data(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":null}}]}`) + end("stop"), want: []llm.Event{call(0, "a", "read", ""), stop}},
 		{name: "old function call", body: data(`{"function_call":{"name":"read","arguments":"{}"}}`) + end("function_call"), want: []llm.Event{call(0, "", "read", "{}"), finish(session.FinishToolCalls, "function_call")}},
-		{name: "opaque members of a call", body: data(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}}]}`) + end("stop"),
-			want: []llm.Event{withExtra(call(0, "a", "read", "{}"), "extra_content", `{"google":{"thought_signature":"s"}}`), stop}},
+		{
+			name: "opaque members of a call", body: data(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}}]}`) + end("stop"),
+			want: []llm.Event{withExtra(call(0, "a", "read", "{}"), "extra_content", `{"google":{"thought_signature":"s"}}`), stop},
+		},
 
 		{name: "reasoning_content", body: data(`{"reasoning_content":"T"}`) + data(`{"reasoning_content":"U"}`) + data(`{"content":"A"}`) + end("stop"), want: []llm.Event{thought(0, "reasoning_content", "T"), thought(0, "", "U"), say("A"), stop}},
 		{name: "reasoning twice the same", body: data(`{"reasoning":"T","reasoning_content":"T"}`) + data(`{"content":"A"}`) + end("stop"), want: []llm.Event{thought(0, "reasoning_content", "T"), say("A"), stop}},
 		{name: "reasoning after text is a new block", body: data(`{"reasoning":"T"}`) + data(`{"content":"A"}`) + data(`{"reasoning":"U"}`) + end("stop"), want: []llm.Event{thought(0, "reasoning", "T"), say("A"), thought(1, "reasoning", "U"), stop}},
-		{name: "reasoning_details", body: data(`{"reasoning":"T","reasoning_details":[{"type":"reasoning.text","index":0,"text":"T"}]}`) +
-			data(`{"reasoning":"U","reasoning_details":[{"type":"reasoning.text","index":0,"text":"U"}]}`) +
-			data(`{"reasoning_details":[{"type":"reasoning.text","index":0,"signature":"s"}]}`) + data(`{"content":"A"}`) + end("stop"),
+		{
+			name: "reasoning_details", body: data(`{"reasoning":"T","reasoning_details":[{"type":"reasoning.text","index":0,"text":"T"}]}`) +
+				data(`{"reasoning":"U","reasoning_details":[{"type":"reasoning.text","index":0,"text":"U"}]}`) +
+				data(`{"reasoning_details":[{"type":"reasoning.text","index":0,"signature":"s"}]}`) + data(`{"content":"A"}`) + end("stop"),
 			want: []llm.Event{thought(0, "reasoning", "T"), thought(0, "", "U"), say("A"), llm.ReasoningDelta{Metadata: session.Metadata{
 				"field": json.RawMessage(`"reasoning_details"`), "reasoning_details": json.RawMessage(`[{"index":0,"signature":"s","text":"TU","type":"reasoning.text"}]`),
-			}}, stop}},
+			}}, stop},
+		},
 		{name: "think block", think: true, body: data(`{"content":"<thi"}`) + data(`{"content":"nk>a<b</th"}`) + data(`{"content":"ink>\n\nA <think>"}`) + end("stop"), want: []llm.Event{thought(0, "think", "a<b"), say("A <think>"), stop}},
 		{name: "think block that stays open", think: true, body: data(`{"content":"\n<think>a</thi"}`) + end("stop"), want: []llm.Event{thought(0, "think", "a"), thought(0, "", "</thi"), stop}},
 		{name: "text that begins like a tag", think: true, body: data(`{"content":"<th"}`) + data(`{"content":"ree>"}`) + end("stop"), want: []llm.Event{say("<three>"), stop}},
 		{name: "text that is half a tag", think: true, body: data(`{"content":"<thi"}`) + end("stop"), want: []llm.Event{say("<thi"), stop}},
 		{name: "tags are text where not wanted", body: data(`{"content":"<think>a</think>b"}`) + end("stop"), want: []llm.Event{say("<think>a</think>b"), stop}},
 
-		{name: "usage in a chunk of its own", body: end("stop") + `data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":60}}}` + "\n\n" + done,
-			want: []llm.Event{usage(session.Tokens{Total: 101, Input: 40, Output: 1, Cache: session.Cache{Read: 60}}), stop}},
-		{name: "usage grows, the last counts", body: `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}` + "\n\n" + `data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}` + "\n\n" + end("stop"),
-			want: []llm.Event{usage(session.Tokens{Input: 5, Output: 2}), stop}},
+		{
+			name: "usage in a chunk of its own", body: end("stop") + `data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":60}}}` + "\n\n" + done,
+			want: []llm.Event{usage(session.Tokens{Total: 101, Input: 40, Output: 1, Cache: session.Cache{Read: 60}}), stop},
+		},
+		{
+			name: "usage grows, the last counts", body: `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}` + "\n\n" + `data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}` + "\n\n" + end("stop"),
+			want: []llm.Event{usage(session.Tokens{Input: 5, Output: 2}), stop},
+		},
 		{name: "usage of zeros is none", body: `data: {"choices":[{"delta":{"content":"A"}}],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}` + "\n\n" + end("stop"), want: []llm.Event{say("A"), stop}},
-		{name: "usage of DeepSeek", body: `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":4,"prompt_cache_hit_tokens":8,"completion_tokens_details":{"reasoning_tokens":3}}}` + "\n\n" + end("stop"),
-			want: []llm.Event{usage(session.Tokens{Input: 2, Output: 1, Reasoning: 3, Cache: session.Cache{Read: 8}}), stop}},
-		{name: "reasoning beside the completion", body: `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":4,"total_tokens":17,"completion_tokens_details":{"reasoning_tokens":3}}}` + "\n\n" + end("stop"),
-			want: []llm.Event{usage(session.Tokens{Total: 17, Input: 10, Output: 4, Reasoning: 3}), stop}},
+		{
+			name: "usage of DeepSeek", body: `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":4,"prompt_cache_hit_tokens":8,"completion_tokens_details":{"reasoning_tokens":3}}}` + "\n\n" + end("stop"),
+			want: []llm.Event{usage(session.Tokens{Input: 2, Output: 1, Reasoning: 3, Cache: session.Cache{Read: 8}}), stop},
+		},
+		{
+			name: "reasoning beside the completion", body: `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":4,"total_tokens":17,"completion_tokens_details":{"reasoning_tokens":3}}}` + "\n\n" + end("stop"),
+			want: []llm.Event{usage(session.Tokens{Total: 17, Input: 10, Output: 4, Reasoning: 3}), stop},
+		},
 		{name: "usage in a choice", body: `data: {"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":2,"completion_tokens":1}}]}` + "\n\n" + done, want: []llm.Event{usage(session.Tokens{Input: 2, Output: 1}), stop}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

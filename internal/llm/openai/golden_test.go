@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"net/http"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -32,38 +32,66 @@ func TestResponsesDialects(t *testing.T) {
 		want  []llm.Event
 		class llm.Class
 	}{
-		{"text", event("response.created", `"response":{}`) + event("response.output_text.delta", `"output_index":0,"delta":"A"`) +
-			event("response.output_item.done", `"output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"A"}]}`) + event("response.completed", completed),
-			[]llm.Event{say("A"), usage, stop}, ""},
-		{"item without deltas", event("response.output_item.done", `"output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"A"}]}`) + event("response.completed", completed),
-			[]llm.Event{say("A"), usage, stop}, ""},
-		{"call", event("response.output_item.added", `"output_index":1,"item":{"type":"function_call","call_id":"c1","name":"read"}`) +
-			event("response.function_call_arguments.delta", `"output_index":1,"delta":"{}"`) + event("response.function_call_arguments.done", `"output_index":1,"arguments":"{}"`) +
-			event("response.output_item.done", `"output_index":1,"item":`+item) + event("response.completed", completed),
-			[]llm.Event{call(1, "c1", "read", ""), call(1, "", "", "{}"), withExtra(call(1, "c1", "read", ""), "extra", "1"), usage, finish(session.FinishToolCalls, "completed")}, ""},
-		{"call without deltas", event("response.output_item.done", `"output_index":0,"item":`+item) + event("response.completed", completed),
-			[]llm.Event{withExtra(call(0, "c1", "read", "{}"), "extra", "1"), usage, finish(session.FinishToolCalls, "completed")}, ""},
-		{"reasoning", event("response.reasoning_summary_text.delta", `"output_index":0,"delta":"T"`) + event("response.reasoning_summary_part.added", `"output_index":0,"summary_index":1`) +
-			event("response.reasoning_summary_text.delta", `"output_index":0,"summary_index":1,"delta":"U"`) +
-			event("response.output_item.done", `"output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[{"text":"T"},{"text":"U"}],"encrypted_content":"x"}`) + event("response.completed", completed),
+		{
+			"text", event("response.created", `"response":{}`) + event("response.output_text.delta", `"output_index":0,"delta":"A"`) +
+				event("response.output_item.done", `"output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"A"}]}`) + event("response.completed", completed),
+			[]llm.Event{say("A"), usage, stop},
+			"",
+		},
+		{
+			"item without deltas", event("response.output_item.done", `"output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"A"}]}`) + event("response.completed", completed),
+			[]llm.Event{say("A"), usage, stop},
+			"",
+		},
+		{
+			"call", event("response.output_item.added", `"output_index":1,"item":{"type":"function_call","call_id":"c1","name":"read"}`) +
+				event("response.function_call_arguments.delta", `"output_index":1,"delta":"{}"`) + event("response.function_call_arguments.done", `"output_index":1,"arguments":"{}"`) +
+				event("response.output_item.done", `"output_index":1,"item":`+item) + event("response.completed", completed),
+			[]llm.Event{call(1, "c1", "read", ""), call(1, "", "", "{}"), withExtra(call(1, "c1", "read", ""), "extra", "1"), usage, finish(session.FinishToolCalls, "completed")},
+			"",
+		},
+		{
+			"call without deltas", event("response.output_item.done", `"output_index":0,"item":`+item) + event("response.completed", completed),
+			[]llm.Event{withExtra(call(0, "c1", "read", "{}"), "extra", "1"), usage, finish(session.FinishToolCalls, "completed")},
+			"",
+		},
+		{
+			"reasoning", event("response.reasoning_summary_text.delta", `"output_index":0,"delta":"T"`) + event("response.reasoning_summary_part.added", `"output_index":0,"summary_index":1`) +
+				event("response.reasoning_summary_text.delta", `"output_index":0,"summary_index":1,"delta":"U"`) +
+				event("response.output_item.done", `"output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[{"text":"T"},{"text":"U"}],"encrypted_content":"x"}`) + event("response.completed", completed),
 			[]llm.Event{
 				thought(0, "", "T"), thought(0, "", "\n\n"), thought(0, "", "U"),
-				llm.ReasoningDelta{Metadata: session.Metadata{"id": json.RawMessage(`"rs_1"`), "encrypted_content": json.RawMessage(`"x"`)}}, usage, stop,
-			}, ""},
-		{"call that the provider ran", event("response.output_item.done", `"output_index":0,"item":`+search) + event("response.completed", completed),
-			[]llm.Event{executed(0, "ws_1", "web_search", `{"type":"search","query":"go"}`, search), usage, stop}, ""},
-		{"incomplete", event("response.output_text.delta", `"delta":"A"`) + event("response.incomplete", `"response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}`),
-			[]llm.Event{say("A"), finish(session.FinishLength, "max_output_tokens")}, ""},
-		{"filtered", event("response.incomplete", `"response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}`),
-			[]llm.Event{finish(session.FinishContentFilter, "content_filter")}, ""},
+				llm.ReasoningDelta{Metadata: session.Metadata{"id": json.RawMessage(`"rs_1"`), "encrypted_content": json.RawMessage(`"x"`)}},
+				usage, stop,
+			},
+			"",
+		},
+		{
+			"call that the provider ran", event("response.output_item.done", `"output_index":0,"item":`+search) + event("response.completed", completed),
+			[]llm.Event{executed(0, "ws_1", "web_search", `{"type":"search","query":"go"}`, search), usage, stop},
+			"",
+		},
+		{
+			"incomplete", event("response.output_text.delta", `"delta":"A"`) + event("response.incomplete", `"response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}`),
+			[]llm.Event{say("A"), finish(session.FinishLength, "max_output_tokens")},
+			"",
+		},
+		{
+			"filtered", event("response.incomplete", `"response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}`),
+			[]llm.Event{finish(session.FinishContentFilter, "content_filter")},
+			"",
+		},
 		{"failed", event("response.failed", `"response":{"status":"failed","error":{"code":"server_error","message":"boom"}}`), nil, llm.Server},
 		{"failed for the rate", event("response.failed", `"response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"slow"}}`), nil, llm.RateLimit},
 		{"error event", event("error", `"code":"context_length_exceeded","message":"too long"`), nil, llm.Overflow},
 		{"quota", event("error", `"error":{"type":"insufficient_quota","message":"no"}`), nil, llm.Quota},
 		{"cut", event("response.output_text.delta", `"delta":"A"`), []llm.Event{say("A")}, llm.Incomplete},
 		{"unknown events", event("response.something.new", `"x":1`) + event("response.completed", completed), []llm.Event{usage, stop}, ""},
-		{"whole", `{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"A"}]},` + item + `]}`,
-			[]llm.Event{say("A"), withExtra(call(1, "c1", "read", "{}"), "extra", "1"), finish(session.FinishToolCalls, "completed")}, ""},
+		{
+			"whole", `{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"A"}]},` + item + `]}`,
+			[]llm.Event{say("A"), withExtra(call(1, "c1", "read", "{}"), "extra", "1"), finish(session.FinishToolCalls, "completed")},
+			"",
+		},
 		{"whole error", `{"error":{"code":"invalid_api_key","message":"no"}}`, nil, llm.Auth},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -102,7 +102,10 @@ func TestBreakingOffClosesTheConnection(t *testing.T) {
 		close(gone)
 	}))
 	defer srv.Close()
-	for e := range with(srv.URL, llm.Timeouts{}).Stream(t.Context(), request("go")) {
+	for e, err := range with(srv.URL, llm.Timeouts{}).Stream(t.Context(), request("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, ok := e.(llm.TextDelta); ok {
 			break
 		}
@@ -225,7 +228,7 @@ func FuzzLikeness(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		var body strings.Builder
 		for _, text := range []string{"first", a, b, c} {
-			q := text
+			var q string
 			if json.Valid([]byte(`"` + text + `"`)) {
 				q = `"` + text + `"`
 			} else {
@@ -236,7 +239,10 @@ func FuzzLikeness(f *testing.F) {
 		}
 		read := func(body string) (text string) {
 			p := openai.NewChat(openai.Options{BaseURL: "http://model.test", Client: &http.Client{Transport: canned(body + done)}})
-			for e := range p.Stream(t.Context(), request("go")) {
+			for e, err := range p.Stream(t.Context(), request("go")) {
+				if err != nil {
+					return text + string(llm.ClassOf(err))
+				}
 				if d, ok := e.(llm.TextDelta); ok {
 					text += d.Text
 				}
