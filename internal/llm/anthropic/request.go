@@ -3,12 +3,14 @@ package anthropic
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
 	"rally/internal/llm"
+	"rally/internal/session"
 )
 
 // defaultOutput is sent where neither the request nor the model has a limit:
@@ -40,24 +42,36 @@ func body(req *llm.Request) ([]byte, error) {
 	if len(req.Tools) > 0 {
 		choose(&p, req.ToolChoice, thinking)
 	}
-	extra := map[string]any{"stream": true}
+	extra := session.Metadata{"stream": json.RawMessage("true")}
 	if !thinking { // with thinking only the defaults are allowed
 		if req.Temperature != nil {
-			extra["temperature"] = *req.Temperature
+			extra.Set("temperature", *req.Temperature)
 		}
 		if req.TopP != nil {
-			extra["top_p"] = *req.TopP
+			extra.Set("top_p", *req.TopP)
 		}
 	}
-	for key, value := range req.Options {
-		extra[key] = value
-	}
-	p.SetExtraFields(extra)
-	out, err := json.Marshal(p)
+	maps.Copy(extra, req.Options)
+	out, err := merge(p, extra)
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
 	return out, nil
+}
+
+// merge encodes p with more members. The SDK would add them in the order of a
+// map, another one each time; here all members are sorted.
+func merge(p sdk.MessageNewParams, extra session.Metadata) ([]byte, error) {
+	known, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(known, &all); err != nil {
+		return nil, err
+	}
+	maps.Copy(all, extra)
+	return json.Marshal(all)
 }
 
 // choose sets the tool choice; thinking and a forced call exclude each other.
