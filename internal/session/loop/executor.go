@@ -195,8 +195,23 @@ func (x *executor) call(ctx context.Context, c *ready) error {
 		case err != nil:
 			return c.part.Fail(err.Error(), result.Metadata, at)
 		}
-		return c.part.Complete(x.bounded(result), at)
+		done := x.bounded(result)
+		if c.part.Tool == questionName {
+			done.Metadata = x.unanswered(c.part, done.Metadata)
+		}
+		return c.part.Complete(done, at)
 	})
+}
+
+// questionName is the tool that asks a person.
+const questionName = "question"
+
+// unanswered lists a question that nobody answered with what was refused.
+func (x *executor) unanswered(part *session.Tool, meta session.Metadata) session.Metadata {
+	meta.Set(session.MetaDenied, session.Denial{
+		SessionID: x.session.ID, CallID: part.CallID, Tool: part.Tool, Permission: questionName, Patterns: []string{"*"}, By: session.ByOnAsk,
+	})
+	return meta
 }
 
 // unfinished reports whether a command came back because its turn ended.

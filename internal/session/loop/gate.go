@@ -95,6 +95,9 @@ func (g *gate) refusal(t *turn, part *session.Tool, q *question, asked bool) *re
 	no := &refusal{metadata: meta, text: fmt.Sprintf(
 		"This call was refused and nothing of it ran: %s needs a person's permission, and nobody is here to give it. "+
 			"Do the task without it, or say what is needed.", what)}
+	if part.Tool == planExit {
+		return planned()
+	}
 	if g.keep {
 		return no
 	}

@@ -103,12 +103,14 @@ func options(s *store.Store, url string, emit func(session.Event)) Options {
 			return provider, llm.Model{Provider: m.Provider, ID: m.ID, Context: 100_000, Output: 4000, Price: &price}, nil
 		},
 		Agent: func(name string) (session.Agent, error) {
-			if name != "build" {
-				return session.Agent{}, fmt.Errorf("no agent %q", name)
+			for _, a := range prompt.Agents() {
+				if a.Name == name {
+					return a, nil
+				}
 			}
-			return session.Agent{Name: "build", Mode: session.ModePrimary}, nil
+			return session.Agent{}, fmt.Errorf("no agent %q", name)
 		},
-		Agents: func() []session.Agent { return nil },
+		Agents: func() []session.Agent { return prompt.Agents() },
 		Default: func() (string, session.Model, error) {
 			return "build", session.Model{Provider: "scripted", ID: "m"}, nil
 		},
@@ -117,7 +119,7 @@ func options(s *store.Store, url string, emit func(session.Event)) Options {
 		Context: func(string, string) prompt.Context { return prompt.Context{} },
 		Tools:   tools.New(tools.Options{}), Shell: "/bin/sh", Environ: tools.ChildEnviron(os.Environ(), nil),
 		Rules: permission.Layers{Defaults: permission.Defaults()}, OnAsk: OnAskReject, WhenBusy: BusyInterrupt,
-		PID: os.Getpid(), Host: Identity(os.Getpid()),
+		SubagentDepth: 1, PID: os.Getpid(),
 	}
 }
 

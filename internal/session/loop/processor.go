@@ -165,10 +165,10 @@ func (p *processor) end(at int64) []change {
 
 // visible reports whether the attempt brought anything a user or the loop can
 // use: text that is not blank, or a call. Thinking alone is not an answer.
-func (p *processor) visible() bool {
-	if len(p.tools) > 0 {
-		return true
-	}
+func (p *processor) visible() bool { return len(p.tools) > 0 || p.said() }
+
+// said reports whether there is text that is not blank.
+func (p *processor) said() bool {
 	for _, part := range p.parts {
 		t, ok := part.(*session.Text)
 		if !ok {

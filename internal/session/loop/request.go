@@ -2,6 +2,7 @@ package loop
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"rally/internal/llm"
@@ -41,10 +42,20 @@ func (c *converter) messages(history []session.Message) []llm.Message {
 			c.assistant(m)
 		}
 	}
-	if n := len(c.out); n > 0 && c.out[n-1].Role == llm.Assistant {
+	if n := len(c.out); n > 0 && c.out[n-1].Role == llm.Assistant && !c.paused(history) {
 		c.add(llm.User, llm.Text{Text: prompt.GoOn})
 	}
 	return c.out
+}
+
+// paused reports whether history ends with an answer its provider paused
+// (Anthropic's pause_turn): it wants that answer back as the last message.
+func (c *converter) paused(history []session.Message) bool {
+	m := &history[len(history)-1]
+	if m.Model.Provider != c.target.Provider || m.Finish != "" || m.Error != nil {
+		return false
+	}
+	return slices.ContainsFunc(m.Parts, func(p session.Part) bool { return p.Kind() == session.TypeStepFinish })
 }
 
 func (c *converter) add(role llm.Role, content ...llm.Content) {

@@ -221,25 +221,33 @@ func (e *Engine) open(ctx context.Context, s session.Session, row session.Turn) 
 		return nil, err
 	}
 	t.head, t.format, t.model = head, head.Format, head.Model
-	if t.agent, err = e.Agent(head.Agent); err != nil {
+	history, err := t.history(ctx)
+	if err != nil {
 		return nil, err
 	}
-	history, err := t.history(ctx)
+	agent, err := e.Agent(t.agentOf(history))
 	if err != nil {
 		return nil, err
 	}
 	t.root = e.Root(s.Directory)
 	t.context = e.Context(s.Directory, t.root)
-	if err := t.plan(); err != nil {
-		return nil, err
-	}
 	if t.env, err = t.newEnv(history); err != nil {
 		return nil, err
 	}
-	t.gate = newGate(e, t.agent, s, t.env)
 	t.resume(history)
-	t.tools, err = t.offered()
-	return t, err
+	return t, t.workAs(agent)
+}
+
+// agentOf is the agent of the turn's newest user message: a plan that was
+// approved went on as another than the one that was asked for.
+func (t *turn) agentOf(history []session.Message) string {
+	name := t.head.Agent
+	for i := range history {
+		if m := &history[i]; m.Role == session.User && m.TurnID == t.row.ID {
+			name = m.Agent
+		}
+	}
+	return name
 }
 
 // resume counts what the turn has used before this process took it over. A

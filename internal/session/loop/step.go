@@ -59,8 +59,19 @@ func (t *turn) step(ctx context.Context, history []session.Message) (*outcome, e
 			return nil, t.abandon(ctx, m, nil, err)
 		}
 		out.structured, out.stop = x.structured, x.stop
+		if out.stop != nil && out.stop.reason == session.ReasonCompleted {
+			if err := t.addPlan(ctx, m, rec.proc.said()); err != nil {
+				return nil, t.abandon(ctx, m, nil, err)
+			}
+		}
 	}
-	return out, t.finish(ctx, m, rec.proc, out)
+	if err := t.finish(ctx, m, rec.proc, out); err != nil {
+		return nil, err
+	}
+	if exitedPlan(rec.proc.tools) {
+		return out, t.build(ctx)
+	}
+	return out, nil
 }
 
 func (t *turn) partHead(m *session.Message) session.Header {
