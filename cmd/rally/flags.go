@@ -37,9 +37,13 @@ func (o *turnOptions) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.timeout, "timeout", 0, "end the turn after `D`, such as 90s or 10m")
 	f.BoolVar(&o.yes, "yes", false, "allow what a rule would ask about; what is denied stays denied")
 	f.StringVar(&o.onAsk, "on-ask", "", "what an ask becomes: reject, fail or allow (`WHAT`)")
-	f.StringVar(&o.whenBusy, "when-busy", "interrupt", "if the session is in use: interrupt, wait or fail (`WHAT`)")
 	f.StringVarP(&o.lastMessage, "output-last-message", "o", "", "write the answer to `FILE` too, as a whole at the end")
 	addTrustFlags(f, &o.trustProject, &o.hermetic)
+}
+
+// addBusyFlag is for commands that bring a message of their own.
+func (o *turnOptions) addBusyFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.whenBusy, "when-busy", "interrupt", "if the session is in use: interrupt, wait or fail (`WHAT`)")
 }
 
 func addTrustFlags(f *pflag.FlagSet, trust, hermetic *bool) {
@@ -56,7 +60,7 @@ func (o *turnOptions) validate(cmd *cobra.Command) error {
 		return usagef("reject, fail or allow", "--on-ask: %q is not one of its values", o.onAsk)
 	}
 	switch o.whenBusy {
-	case "interrupt", "wait", "fail":
+	case "", "interrupt", "wait", "fail":
 	default:
 		return usagef("interrupt, wait or fail", "--when-busy: %q is not one of its values", o.whenBusy)
 	}

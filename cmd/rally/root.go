@@ -85,6 +85,7 @@ func newRoot(a *app) *cobra.Command {
 		newRunCmd(a, nil),
 		newContinueCmd(a, nil),
 		newShellCmd(a, nil),
+		newCommandCmd(a, nil),
 		newAbortCmd(a, nil),
 		newExportCmd(a, nil),
 		newSessionsCmd(a),

@@ -89,6 +89,7 @@ func newRunCmd(a *app, runF func(*runOptions) error) *cobra.Command {
 	}
 	o.prompt.addFlags(cmd)
 	o.turn.addFlags(cmd)
+	o.turn.addBusyFlag(cmd.Flags())
 	o.input.addFlags(cmd.Flags())
 	o.output.addFlags(cmd.Flags())
 	return cmd

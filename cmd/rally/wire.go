@@ -30,6 +30,8 @@ type workshop struct {
 	registry  tools.Registry
 	session   session.Session // the one that is resumed; zero for a new one
 	directory string          // where a new session works, or -C moves one
+	outputs   string          // the folder for outputs that were cut
+	notice    func(string)    // says something to people
 	found     found
 	closers   []func()
 }
@@ -74,11 +76,11 @@ func (a *app) open(ctx context.Context, o workshopOptions) (w *workshop, err err
 	if w.cfg, err = a.loadConfig(w.directory, o.turn.set); err != nil {
 		return w, err
 	}
-	notice := func(text string) { emit(session.Event{SessionID: w.session.ID, Body: session.Notice{Text: text}}) }
+	w.notice = func(text string) { emit(session.Event{SessionID: w.session.ID, Body: session.Notice{Text: text}}) }
 	for _, held := range w.cfg.Held {
-		notice(held.String())
+		w.notice(held.String())
 	}
-	if err := w.addModels(ctx, o, notice); err != nil {
+	if err := w.addModels(ctx, o); err != nil {
 		return w, err
 	}
 	if w.store == nil {
@@ -87,7 +89,7 @@ func (a *app) open(ctx context.Context, o workshopOptions) (w *workshop, err err
 		}
 	}
 	log.masked.hide(w.secrets()...)
-	options, err := w.options(o, emit, notice)
+	options, err := w.options(o, emit)
 	if err != nil {
 		return w, err
 	}
@@ -135,10 +137,10 @@ func (w *workshop) openStore(ctx context.Context, ephemeral bool) error {
 
 // addModels prepares the providers; a script that wants to find files gets a
 // new session's directory of its own.
-func (w *workshop) addModels(ctx context.Context, o workshopOptions, notice func(string)) error {
+func (w *workshop) addModels(ctx context.Context, o workshopOptions) error {
 	script := &play{app: w.app, ctx: ctx, timeouts: llm.Timeouts{Connect: w.cfg.Timeouts.Connect, FirstByte: w.cfg.Timeouts.FirstByte, Idle: w.cfg.Timeouts.Idle}}
 	w.closers = append(w.closers, script.close)
-	w.providers = w.app.newProviders(w.cfg, script, notice)
+	w.providers = w.app.newProviders(w.cfg, script, w.notice)
 	name := firstSet(o.model, w.cfg.Model)
 	if w.session.ID != "" || !strings.HasPrefix(name, scriptedID+"/") {
 		return nil
@@ -155,10 +157,10 @@ func (w *workshop) addModels(ctx context.Context, o workshopOptions, notice func
 }
 
 // options are the engine's.
-func (w *workshop) options(o workshopOptions, emit func(session.Event), notice func(string)) (loop.Options, error) {
+func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Options, error) {
 	a, cfg := w.app, w.cfg
-	outputs, err := w.store.Folder("tool-output")
-	if err != nil {
+	var err error
+	if w.outputs, err = w.store.Folder("tool-output"); err != nil {
 		return loop.Options{}, err
 	}
 	plans, err := w.store.Folder("plans")
@@ -166,13 +168,13 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event), notice f
 		return loop.Options{}, err
 	}
 	w.registry = tools.New(tools.Options{})
-	open := []string{outputs, plans}
+	open := []string{w.outputs, plans}
 	for _, r := range w.cfg.FindReferences() {
 		open = append(open, r.Path)
 	}
 	w.found = discover(cfg, open...)
 	for _, n := range w.found.notices {
-		notice(n.String())
+		w.notice(n.String())
 	}
 	shell, err := a.shell(cfg.Shell)
 	if err != nil {
