@@ -2,7 +2,9 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -257,3 +259,16 @@ func TestSpillRing(t *testing.T) {
 		}
 	}
 }
+
+// A reader that is gone ends the script and does not leave it waiting.
+func TestScriptWithoutAReader(t *testing.T) {
+	s := Script{Shell: "/bin/sh", Command: "yes", Dir: "/", Environ: os.Environ(), Mark: "gone", Output: closed{}}
+	exit, err := s.Run(t.Context())
+	if !errors.Is(err, io.ErrClosedPipe) || exit.Code == 0 {
+		t.Errorf("%v %v", exit, err)
+	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

@@ -277,4 +277,3 @@ func shownLine(text []byte) string {
 	}
 	return cut
 }
-

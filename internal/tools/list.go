@@ -66,7 +66,9 @@ func listTree(ctx context.Context, env *Env, p Place, ignored []string) (Result,
 	t := tree{
 		root: p.Path, ignore: ignoresAbove(env.Root, p.Path),
 		keep: func(rel string) bool { return !out(rel) },
-		skip: func(rel string) bool { return slices.Contains(ballast(), rel[strings.LastIndexByte(rel, '/')+1:]) || out(rel) },
+		skip: func(rel string) bool {
+			return slices.Contains(ballast(), rel[strings.LastIndexByte(rel, '/')+1:]) || out(rel)
+		},
 	}
 	found, err := t.search(ctx)
 	if err != nil {

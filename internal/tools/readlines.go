@@ -53,7 +53,7 @@ func readLines(ctx context.Context, env *Env, p Place, file *os.File, c coding, 
 type page struct {
 	first, count int // the wanted lines
 	limit        int // bytes
-	coding      coding
+	coding       coding
 	whole        bool // read to the end in any case
 
 	text     strings.Builder // with line numbers
@@ -180,11 +180,11 @@ func (pg *page) footer() string {
 
 // utf16Reader turns UTF-16 into UTF-8 while it is read.
 type utf16Reader struct {
-	src     io.Reader
+	src    io.Reader
 	coding coding
-	out     []byte
-	rest    []byte // bytes that are no whole character yet
-	err     error
+	out    []byte
+	rest   []byte // bytes that are no whole character yet
+	err    error
 }
 
 // Read implements io.Reader.

@@ -38,7 +38,8 @@ type Script struct {
 	Mark    string
 	Timeout time.Duration // 0: none
 	// Output gets what the script prints, both streams in order, from one
-	// goroutine, until Run returns. An error of it stops the reading.
+	// goroutine, until Run returns. After an error of it nobody reads any
+	// more, and the script finds its output closed.
 	Output io.Writer
 }
 
@@ -84,6 +85,9 @@ func (s Script) Run(ctx context.Context) (Exit, error) {
 	copied := make(chan error, 1)
 	go func() {
 		_, err := io.CopyBuffer(onlyWriter{s.Output}, onlyReader{read}, make([]byte, 64<<10))
+		if err != nil {
+			_ = read.Close() // nobody reads any more: the script must not wait for room in the pipe
+		}
 		copied <- err
 	}()
 	group := processes{leader: cmd.Process.Pid, mark: s.Mark}

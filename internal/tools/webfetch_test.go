@@ -56,7 +56,10 @@ func web(t *testing.T) *httptest.Server {
 		http.Redirect(w, r, "http://169.254.169.254/latest", http.StatusFound)
 	})
 	mux.HandleFunc("/here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/json", http.StatusFound) })
-	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Location", "file:///etc/passwd"); w.WriteHeader(302) })
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "file:///etc/passwd")
+		w.WriteHeader(302)
+	})
 	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)

@@ -33,9 +33,12 @@ func htmlMarkdown(page string) string {
 
 // silent reports whether an element has no text worth reading.
 func silent(n *html.Node) bool {
-	switch n.DataAtom {
-	case atom.Script, atom.Style, atom.Noscript, atom.Iframe, atom.Object, atom.Embed, atom.Template, atom.Svg, atom.Nav, atom.Title:
-		return n.Type == html.ElementNode
+	if n.Type != html.ElementNode {
+		return false
+	}
+	switch n.DataAtom.String() {
+	case "script", "style", "noscript", "iframe", "object", "embed", "template", "svg", "nav", "title":
+		return true
 	}
 	return false
 }
@@ -123,9 +126,9 @@ func tagNode(z *html.Tokenizer) *html.Node {
 }
 
 func blockTag(a atom.Atom) bool {
-	switch a {
-	case atom.P, atom.Div, atom.Br, atom.Li, atom.Tr, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6,
-		atom.Section, atom.Article, atom.Header, atom.Footer, atom.Table, atom.Ul, atom.Ol, atom.Pre, atom.Blockquote, atom.Dt, atom.Dd:
+	switch a.String() {
+	case "p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "header", "footer",
+		"table", "ul", "ol", "pre", "blockquote", "dt", "dd":
 		return true
 	}
 	return false
