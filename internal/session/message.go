@@ -1,6 +1,9 @@
 package session
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Role says who a message is by.
 type Role string
@@ -218,6 +221,7 @@ func (m *Message) unmarshalUser(b []byte) error {
 			m.Tools = append(m.Tools, name)
 		}
 	}
+	slices.Sort(m.Tools) // an object has no order, equal messages must be equal
 	if info.Summary != nil {
 		m.Diffs = info.Summary.Diffs
 	}

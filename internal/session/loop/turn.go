@@ -48,6 +48,7 @@ type turn struct {
 	answered   bool // a provider has answered in this run
 	repairs    int  // of structured output
 	lengths    int  // steps in a row that hit the output limit
+	last       session.Status
 	lastStep   bool // this step is the last one the limits allow
 	fallbacks  []session.Model
 	model      session.Model // in use: the turn's, or a fallback
@@ -250,7 +251,12 @@ func (t *turn) delta(c change) {
 	t.emit(t.session, session.Delta{PartID: c.part.Head().ID, Field: c.field, Text: c.delta})
 }
 
+// status reports what the turn is doing, where that is new.
 func (t *turn) status(ctx context.Context, s session.Status) {
+	if s == t.last {
+		return
+	}
+	t.last = s
 	t.emit(t.session, session.StatusChanged{Status: s})
 	if err := t.Store.SetStatus(ctx, t.session.ID, s); err != nil && ctx.Err() == nil {
 		t.emit(t.session, session.Notice{Text: "the session's status could not be stored: " + err.Error()})

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"rally/internal/session"
 )
@@ -148,7 +147,6 @@ func scanMessage(row scanner) (session.Message, error) {
 	}
 	m.SessionID, m.ID, m.Role, m.ParentID, m.TurnID = c.SessionID, c.ID, c.Role, c.ParentID, c.TurnID
 	m.Place, m.Seq, m.Created, m.Completed = c.Place, c.Seq, c.Created, c.Completed
-	slices.Sort(m.Tools) // a JSON object has no order; equal rows give equal values
 	return m, nil
 }
 
