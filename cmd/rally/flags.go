@@ -25,6 +25,7 @@ type turnOptions struct {
 	trustProject bool
 	hermetic     bool
 	lastMessage  string
+	record       string
 	set          *pflag.FlagSet // to know which of them were given
 }
 
@@ -38,6 +39,7 @@ func (o *turnOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.yes, "yes", false, "allow what a rule would ask about; what is denied stays denied")
 	f.StringVar(&o.onAsk, "on-ask", "", "what an ask becomes: reject, fail or allow (`WHAT`)")
 	f.StringVarP(&o.lastMessage, "output-last-message", "o", "", "write the answer to `FILE` too, as a whole at the end")
+	f.StringVar(&o.record, "record", "", "write what the provider answers to `FILE` as a script; play it with -m scripted/FILE")
 	addTrustFlags(f, &o.trustProject, &o.hermetic)
 }
 

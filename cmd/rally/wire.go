@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"rally/internal/config"
 	"rally/internal/llm"
+	"rally/internal/llm/scripted"
 	"rally/internal/session"
 	"rally/internal/session/loop"
 	"rally/internal/session/permission"
@@ -141,6 +143,9 @@ func (w *workshop) addModels(ctx context.Context, o workshopOptions) error {
 	script := &play{app: w.app, ctx: ctx, timeouts: llm.Timeouts{Connect: w.cfg.Timeouts.Connect, FirstByte: w.cfg.Timeouts.FirstByte, Idle: w.cfg.Timeouts.Idle}}
 	w.closers = append(w.closers, script.close)
 	w.providers = w.app.newProviders(w.cfg, script, w.notice)
+	if err := w.recordTo(o.turn.record); err != nil {
+		return err
+	}
 	name := firstSet(o.model, w.cfg.Model)
 	if w.session.ID != "" || !strings.HasPrefix(name, scriptedID+"/") {
 		return nil
@@ -154,6 +159,25 @@ func (w *workshop) addModels(ctx context.Context, o workshopOptions) error {
 		w.directory = dir
 	}
 	return err
+}
+
+// recordTo writes what the providers answer to a script.
+func (w *workshop) recordTo(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return usagef("choose another file for --record", "the record cannot be written: %w", err)
+	}
+	record := scripted.NewRecorder(f, w.secrets())
+	w.providers.record = record
+	w.closers = append(w.closers, func() {
+		if err := errors.Join(record.Err(), f.Close()); err != nil {
+			w.notice("the record is not complete: " + err.Error())
+		}
+	})
+	return nil
 }
 
 // options are the engine's.
@@ -320,7 +344,7 @@ func (w *workshop) secretVariables() []string {
 	out := slices.Clone(w.cfg.Secrets)
 	secrets := w.secrets()
 	for _, kv := range w.app.environ {
-		if name, value, _ := strings.Cut(kv, "="); value != "" && slices.Contains(secrets, value) {
+		if name, value, _ := strings.Cut(kv, "="); slices.Contains(secrets, value) && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
