@@ -45,6 +45,7 @@ type workshopOptions struct {
 	last      bool   // the newest session of this directory
 	model     string // of the flag
 	ephemeral bool
+	store     *store.Store // open already, and not to be closed; nil opens the usual one
 	emit      func(session.Event)
 }
 
@@ -52,7 +53,7 @@ type workshopOptions struct {
 // configuration, models, and the engine on top. Nothing is sent and no project
 // file written.
 func (a *app) open(ctx context.Context, o workshopOptions) (w *workshop, err error) {
-	w = &workshop{app: a}
+	w = &workshop{app: a, store: o.store}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -102,8 +103,10 @@ func (a *app) open(ctx context.Context, o workshopOptions) (w *workshop, err err
 // resume finds the session to go on with: its stored directory is where the
 // configuration is read, unless -C moves it.
 func (w *workshop) resume(ctx context.Context, o workshopOptions) (err error) {
-	if err := w.openStore(ctx, false); err != nil {
-		return err
+	if w.store == nil {
+		if err := w.openStore(ctx, false); err != nil {
+			return err
+		}
 	}
 	if w.session, err = w.app.pick(ctx, w.store, o.session); err != nil {
 		return err
@@ -218,6 +221,12 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 			return loop.Options{}, err
 		}
 	}
+	var summaries session.Model
+	if cfg.Compaction.Model != "" {
+		if summaries, err = w.model(cfg.Compaction.Model); err != nil {
+			return loop.Options{}, err
+		}
+	}
 	user, project := cfg.Rules()
 	return loop.Options{
 		Store: w.store, Version: version, Now: a.now, NewID: a.newIDs(), Emit: emit,
@@ -237,6 +246,10 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 		OnAsk: loop.OnAsk(cfg.OnAsk), ContinueOnDeny: cfg.ContinueOnDeny,
 		Limits:        loop.Limits{Steps: cfg.Limits.Steps, Cost: cost, Tokens: cfg.Limits.Tokens},
 		SubagentDepth: cfg.SubagentDepth,
+		Compaction: loop.Compaction{
+			Auto: cfg.Compaction.Auto, Prune: cfg.Compaction.Prune, Reserve: int64(cfg.Compaction.Reserve),
+			TailTurns: cfg.Compaction.TailTurns, Model: summaries,
+		},
 		WhenBusy:      loop.WhenBusy(o.turn.whenBusy), PID: a.pid, Host: hostname(),
 	}, nil
 }

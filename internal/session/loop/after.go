@@ -94,14 +94,21 @@ func (t *turn) askForStructure(ctx context.Context) (end, bool, error) {
 
 // say stores a synthetic user message of this turn.
 func (t *turn) say(ctx context.Context, text string) error {
-	m := &session.Message{
+	return t.Store.Write(ctx, func(tx *store.Tx) error { return t.saveSaying(tx, text) })
+}
+
+func (t *turn) saveSaying(tx *store.Tx, text string) error {
+	m := t.synthetic()
+	if err := tx.SaveMessage(m); err != nil {
+		return err
+	}
+	return tx.SavePart(&session.Text{Header: t.partHead(m), Text: text, Synthetic: true})
+}
+
+// synthetic is a user message of this turn that the user did not write.
+func (t *turn) synthetic() *session.Message {
+	return &session.Message{
 		ID: t.NewID("msg"), SessionID: t.session.ID, Role: session.User, TurnID: t.row.ID, Created: t.nowMS(),
 		Agent: t.head.Agent, Model: t.head.Model, System: t.head.System, AppendSystem: t.head.AppendSystem, Format: t.head.Format,
 	}
-	return t.Store.Write(ctx, func(tx *store.Tx) error {
-		if err := tx.SaveMessage(m); err != nil {
-			return err
-		}
-		return tx.SavePart(&session.Text{Header: t.partHead(m), Text: text, Synthetic: true})
-	})
 }

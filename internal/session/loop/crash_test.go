@@ -16,6 +16,10 @@ import (
 const crashScript = `
 replies:
   - {when: {user: first}, text: one}
+  - {when: {user: too long}, error: {status: 400, code: context_length_exceeded, message: too long}}
+  - {when: {user: <conversation>}, text: summed up, repeat: true}
+  - {when: {user: too long}, text: the answer, repeat: true}
+  - {when: {user: Continue if}, text: the answer, repeat: true}
   - {error: {status: 503, message: busy, headers: {retry-after-ms: "5"}}}
   - {when: {tool: out-b}, text: the answer, repeat: true}
   - {when: {tool: aborted}, text: the answer, repeat: true}
@@ -39,6 +43,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		{"prompt", order{Verb: "prompt", New: true, Text: "go"}, false, "ses_1"},
 		{"shell", order{Verb: "shell", Text: "echo out-b"}, true, "ses_1"},
 		{"fork", order{Verb: "fork", Text: "go"}, true, "ses_1_fork"},
+		// Invariant 12: the old context or the complete new one.
+		{"compaction", order{Verb: "prompt", Text: "too long"}, true, "ses_1"},
 	} {
 		for _, when := range []string{"BEFORE", "AFTER"} {
 			t.Run(tt.name+" "+strings.ToLower(when), func(t *testing.T) {
@@ -46,7 +52,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 				for n := 1; ; n++ {
 					w := newWorld(t, crashScript)
 					if tt.prior {
-						w.prompt(Input{Text: "first", NewSessionID: "ses_1"})
+						w.prompt(Input{Text: "first" + strings.Repeat(" word", 5000), NewSessionID: "ses_1"})
 					}
 					o := tt.order
 					o.Session = "ses_1"

@@ -76,6 +76,8 @@ type Options struct {
 	OnAsk          OnAsk
 	ContinueOnDeny bool
 
+	Compaction Compaction
+
 	Limits Limits
 	// SubagentDepth is how deep subagents may start subagents; 0 for none.
 	SubagentDepth int
@@ -191,6 +193,8 @@ type Input struct {
 	Files     []prompt.Attachment
 	Parts     []session.Part // of --parts; expanded like Text
 	NoReply   bool
+	// CompactOnly asks for a summary of the session and nothing else.
+	CompactOnly bool
 
 	System       string
 	AppendSystem string

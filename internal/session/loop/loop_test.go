@@ -119,7 +119,7 @@ func options(s *store.Store, url string, emit func(session.Event)) Options {
 		Context: func(string, string) prompt.Context { return prompt.Context{} },
 		Tools:   tools.New(tools.Options{}), Shell: "/bin/sh", Environ: tools.ChildEnviron(os.Environ(), nil),
 		Rules: permission.Layers{Defaults: permission.Defaults()}, OnAsk: OnAskReject, WhenBusy: BusyInterrupt,
-		SubagentDepth: 1, PID: os.Getpid(),
+		SubagentDepth: 1, PID: os.Getpid(), Compaction: Compaction{Auto: true},
 	}
 }
 

@@ -237,6 +237,10 @@ func (e *Engine) userMessage(ctx context.Context, s session.Session, c choice, i
 		ID: id, SessionID: s.ID, Role: session.User, Created: e.nowMS(), Agent: c.agent.Name, Model: c.model,
 		System: in.System, AppendSystem: in.AppendSystem, Format: in.Format,
 	}
+	if in.CompactOnly {
+		m.Parts = []session.Part{&session.Compaction{Header: session.Header{ID: e.NewID("prt"), SessionID: s.ID, MessageID: m.ID}}}
+		return m, nil
+	}
 	parts, err := e.expand(ctx, s, c, in)
 	if err != nil {
 		return nil, err

@@ -21,15 +21,15 @@ const (
 type recorder struct {
 	turn    *turn
 	proc    *processor
-	model   llm.Model // that the attempt asked
+	req     *llm.Request
 	saved   map[session.Part]bool
 	pending map[session.Part]*strings.Builder
 	ended   []session.Part
 	bytes   int
 }
 
-func newRecorder(t *turn, proc *processor, model llm.Model) *recorder {
-	return &recorder{turn: t, proc: proc, model: model, saved: map[session.Part]bool{}, pending: map[session.Part]*strings.Builder{}}
+func newRecorder(t *turn, proc *processor, req *llm.Request) *recorder {
+	return &recorder{turn: t, proc: proc, req: req, saved: map[session.Part]bool{}, pending: map[session.Part]*strings.Builder{}}
 }
 
 // apply reports changes and keeps them for the next flush. It says whether

@@ -25,6 +25,8 @@ type converter struct {
 	// reminder is added to the message with the id remindID.
 	remindID string
 	reminder string
+	// withoutMedia replaces attachments by notes: the server refused their size.
+	withoutMedia bool
 
 	used map[string]bool // call ids the request has so far
 	out  []llm.Message
@@ -97,6 +99,10 @@ func (c *converter) user(m *session.Message) {
 	c.add(llm.User, content...)
 }
 
+// maxMedia is how many bytes of base64 one attachment may have: what reads
+// files scales images below it, so only imported ones are larger.
+const maxMedia = 20 << 20
+
 // media is what of an attachment the model can take. Text files and folders
 // are not sent: their content stands in the synthetic text beside them.
 func (c *converter) media(f *session.File) (media llm.Media, note string, ok bool) {
@@ -112,8 +118,15 @@ func (c *converter) media(f *session.File) (media llm.Media, note string, ok boo
 		modality = "image"
 	}
 	_, data, inline := strings.Cut(f.URL, ";base64,")
-	if !inline || !strings.HasPrefix(f.URL, "data:") || !c.target.Takes(modality) {
-		return llm.Media{}, "[Attached " + f.Mime + ": " + name + " (this model cannot be shown it)]", false
+	why := ""
+	switch {
+	case !inline || !strings.HasPrefix(f.URL, "data:") || !c.target.Takes(modality):
+		why = "this model cannot be shown it"
+	case c.withoutMedia || len(data) > maxMedia:
+		why = "left out: it is too large to be sent"
+	}
+	if why != "" {
+		return llm.Media{}, "[Attached " + f.Mime + ": " + name + " (" + why + ")]", false
 	}
 	return llm.Media{Mime: f.Mime, Filename: f.Filename, Data: data}, "", true
 }

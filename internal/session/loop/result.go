@@ -35,6 +35,9 @@ func resultOf(row session.Turn, history []session.Message) session.Result {
 			continue
 		}
 		addMessage(&r, m)
+		if m.Summary {
+			continue
+		}
 		r.MessageID, r.Finish, r.Model = m.ID, m.Finish, m.Model.String()
 		if text := m.Text(); text != "" {
 			r.Text = text
@@ -43,7 +46,7 @@ func resultOf(row session.Turn, history []session.Message) session.Result {
 			r.Structured = m.Structured
 			r.Text = string(m.Structured)
 		}
-		if !m.Summary && m.Finish != "" {
+		if m.Finish != "" {
 			r.Steps++
 			r.ToolCalls += len(m.ToolCalls())
 		}

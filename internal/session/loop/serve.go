@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"rally/internal/compact"
 	"rally/internal/session"
 	"rally/internal/session/store"
 	"rally/internal/tools"
@@ -215,7 +216,10 @@ func (e *Engine) closeTurn(ctx context.Context, s session.Session, row session.T
 
 // open looks up what serving a turn needs.
 func (e *Engine) open(ctx context.Context, s session.Session, row session.Turn) (*turn, error) {
-	t := &turn{Engine: e, row: row, session: s, view: store.NewView(e.Store, s.ID), fallbacks: e.Fallback}
+	t := &turn{
+		Engine: e, row: row, session: s, view: store.NewView(e.Store, s.ID), fallbacks: e.Fallback,
+		breaker: compact.Breaker{Auto: e.Compaction.Auto},
+	}
 	head, err := e.Store.Message(ctx, s.ID, row.MessageID)
 	if err != nil {
 		return nil, err

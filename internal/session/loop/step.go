@@ -3,7 +3,9 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
+	"rally/internal/compact"
 	"rally/internal/llm"
 	"rally/internal/session"
 	"rally/internal/session/prompt"
@@ -25,7 +27,7 @@ type outcome struct {
 // transaction the end of the stream (text, calls, finish, usage); each
 // result; in one transaction step-finish and the message's completion. A
 // process that dies between any two leaves something Repair can settle.
-func (t *turn) step(ctx context.Context, history []session.Message) (*outcome, error) {
+func (t *turn) step(ctx context.Context, history []session.Message, req *llm.Request) (*outcome, error) {
 	t.status(ctx, session.Status{Type: session.StatusBusy})
 	m := t.newAssistant(history)
 	start := &session.StepStart{Header: t.partHead(m)}
@@ -39,10 +41,14 @@ func (t *turn) step(ctx context.Context, history []session.Message) (*outcome, e
 	}
 	t.emit(t.session, session.PartStarted{Part: start})
 
-	rec, err := t.stream(ctx, m, history)
+	rec, err := t.stream(ctx, m, history, req)
+	if tooLong(err) { // what never began leaves nothing: the turn may make room
+		return nil, errors.Join(err, t.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteMessage(t.session.ID, m.ID) }))
+	}
 	if err != nil {
 		return nil, t.abandon(ctx, m, rec, err)
 	}
+	t.ratio.Observe(compact.Estimate(rec.req), promptTokens(rec.proc.usage))
 	out, err := t.commit(ctx, m, rec)
 	if err != nil {
 		return nil, t.abandon(ctx, m, rec, err)
@@ -72,6 +78,13 @@ func (t *turn) step(ctx context.Context, history []session.Message) (*outcome, e
 		return out, t.build(ctx)
 	}
 	return out, nil
+}
+
+func promptTokens(u *llm.Usage) int64 {
+	if u == nil {
+		return 0
+	}
+	return compact.PromptTokens(u.Tokens)
 }
 
 func (t *turn) partHead(m *session.Message) session.Header {
@@ -104,8 +117,8 @@ func (t *turn) request(model llm.Model, history []session.Message) *llm.Request 
 	if t.format != nil {
 		req.ToolChoice = "required"
 	}
-	c := converter{target: model, remindID: t.head.ID, reminder: t.reminder(history)}
-	req.Messages = c.messages(history)
+	c := converter{target: model, remindID: t.head.ID, reminder: t.reminder(history), withoutMedia: t.withoutMedia}
+	req.Messages = c.messages(compact.Project(history, t.headID()))
 	if t.lastStep && t.format == nil {
 		if hasCalls(req.Messages) {
 			req.ToolChoice = "none"
@@ -114,7 +127,7 @@ func (t *turn) request(model llm.Model, history []session.Message) *llm.Request 
 		}
 		req.Messages = append(req.Messages, llm.Message{Role: llm.User, Content: []llm.Content{llm.Text{Text: prompt.MaxSteps}}})
 	}
-	req.MaxOutput = model.OutputCap(estimate(req), outputReserve)
+	req.MaxOutput = model.OutputCap(t.estimate(req), outputReserve)
 	return req
 }
 
@@ -143,7 +156,7 @@ func (t *turn) commit(ctx context.Context, m *session.Message, rec *recorder) (*
 	if proc.finish.Continue { // no finish: the turn goes on
 		m.Finish, out.paused = "", true
 	}
-	m.Tokens, m.Cost = t.use(rec.model, proc.usage)
+	m.Tokens, m.Cost = t.use(rec.req.Model, proc.usage)
 	if err := t.Store.Write(ctx, func(tx *store.Tx) error {
 		if err := rec.write(tx); err != nil {
 			return err

@@ -17,18 +17,21 @@ const emptyRetries = 2
 // policy there is, then the fallback models in order. It returns the recorder
 // of the attempt that holds; with an error, that of the attempt that was cut
 // off in the middle, or nil.
-func (t *turn) stream(ctx context.Context, m *session.Message, history []session.Message) (*recorder, error) {
+func (t *turn) stream(ctx context.Context, m *session.Message, history []session.Message, req *llm.Request) (*recorder, error) {
 	for {
 		provider, model, err := t.Model(t.model)
 		if err != nil {
 			return nil, err
 		}
-		rec, err := t.attempts(ctx, m, provider, t.request(model, history))
+		if req == nil {
+			req = t.request(model, history)
+		}
+		rec, err := t.attempts(ctx, m, provider, req)
 		if err == nil || len(t.fallbacks) == 0 || ctx.Err() != nil || !worthFallback(err) {
 			return rec, err
 		}
 		t.model, t.fallbacks = t.fallbacks[0], t.fallbacks[1:]
-		m.Model = t.model
+		m.Model, req = t.model, nil
 		t.status(ctx, session.Status{
 			Type:    session.StatusRetry,
 			Message: fmt.Sprintf("%s: %s; going on with %s", model.Ref(), err, t.model),
@@ -40,7 +43,7 @@ func (t *turn) stream(ctx context.Context, m *session.Message, history []session
 func (t *turn) attempts(ctx context.Context, m *session.Message, provider llm.Provider, req *llm.Request) (*recorder, error) {
 	empty := 0
 	for attempt := 1; ; attempt++ {
-		rec := newRecorder(t, newProcessor(m.ID, m.SessionID, t.NewID), req.Model)
+		rec := newRecorder(t, newProcessor(m.ID, m.SessionID, t.NewID), req)
 		err := t.attempt(ctx, rec, provider, req)
 		if err == nil && !rec.proc.visible() && rec.proc.finish.Reason != session.FinishContentFilter {
 			empty++
@@ -127,7 +130,7 @@ func (t *turn) retryPart(m *session.Message, rec *recorder, attempt int, err err
 		Header: t.partHead(m), Attempt: attempt, Error: errorOf(err), Time: session.RetryTime{Created: t.nowMS()},
 	}
 	if rec.proc.usage != nil {
-		tokens, cost := t.use(rec.model, rec.proc.usage)
+		tokens, cost := t.use(rec.req.Model, rec.proc.usage)
 		part.Tokens, part.Cost = &tokens, cost
 	}
 	return part

@@ -46,43 +46,6 @@ func (t *turn) plan() error {
 // window: the estimate is only that.
 const outputReserve = 1024
 
-// bytesPerToken is the rough size of a token of English and code.
-const bytesPerToken = 4
-
-// estimate is about how many tokens a request takes.
-func estimate(req *llm.Request) int64 {
-	n := len(req.System)
-	for _, tool := range req.Tools {
-		n += len(tool.Name) + len(tool.Description) + len(tool.Schema)
-	}
-	for _, m := range req.Messages {
-		for _, c := range m.Content {
-			n += contentBytes(c)
-		}
-	}
-	return int64(n / bytesPerToken)
-}
-
-// mediaBytes stands for an image or document, whose tokens do not follow from
-// its bytes.
-const mediaBytes = 1500 * bytesPerToken
-
-func contentBytes(c llm.Content) int {
-	switch c := c.(type) {
-	case llm.Text:
-		return len(c.Text)
-	case llm.Thought:
-		return len(c.Text)
-	case llm.Media:
-		return mediaBytes
-	case llm.Call:
-		return len(c.Name) + len(c.Args) + len(c.Result)
-	case llm.Result:
-		return len(c.Text) + len(c.Media)*mediaBytes
-	}
-	return 0
-}
-
 // variantOptions are the request options of a model's variant; nil for none.
 func variantOptions(model llm.Model, name string) session.Metadata {
 	for _, v := range model.Variants {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"rally/internal/compact"
 	"rally/internal/llm"
 	"rally/internal/session"
 	"rally/internal/session/prompt"
@@ -49,9 +50,15 @@ type turn struct {
 	repairs    int  // of structured output
 	lengths    int  // steps in a row that hit the output limit
 	last       session.Status
-	lastStep   bool // this step is the last one the limits allow
-	fallbacks  []session.Model
-	model      session.Model // in use: the turn's, or a fallback
+
+	breaker      compact.Breaker
+	ratio        compact.Ratio
+	cleared      bool // old output was left out because a request was too long
+	withoutMedia bool
+
+	lastStep  bool // this step is the last one the limits allow
+	fallbacks []session.Model
+	model     session.Model // in use: the turn's, or a fallback
 }
 
 // end is how a turn ends.
@@ -87,12 +94,24 @@ func (t *turn) run(ctx context.Context) end {
 			}
 			continue
 		}
+		if marker := compact.Pending(history, t.row.ID); marker != nil {
+			if err := t.resumeCompaction(ctx, history, marker); err != nil {
+				return t.failed(ctx, err)
+			}
+			if t.compactOnly() {
+				return end{reason: session.ReasonCompleted}
+			}
+			continue
+		}
 		if stop, over := t.limits(); over {
 			return stop
 		}
-		out, err := t.step(ctx, history)
+		out, err := t.fittingStep(ctx, history)
 		if err != nil {
 			return t.failed(ctx, err)
+		}
+		if out == nil {
+			continue // room was made: the history is another one
 		}
 		stop, over, err := t.after(ctx, out)
 		if err != nil {
@@ -102,6 +121,27 @@ func (t *turn) run(ctx context.Context) end {
 			return stop
 		}
 	}
+}
+
+// fittingStep makes a step whose request fits the window; nil says that room
+// had to be made first.
+func (t *turn) fittingStep(ctx context.Context, history []session.Message) (*outcome, error) {
+	_, model, err := t.Model(t.model)
+	if err != nil {
+		return nil, err
+	}
+	req := t.request(model, history)
+	if changed, err := t.fit(ctx, history, req); err != nil || changed {
+		return nil, err
+	}
+	out, err := t.step(ctx, history, req)
+	if tooLong(err) {
+		return nil, t.refused(ctx, history, req, err)
+	}
+	if err == nil {
+		t.breaker.Succeeded(out.message.Tokens.Sum(), model.Context)
+	}
+	return out, err
 }
 
 // done reports whether the turn has its answer: the newest message by the
