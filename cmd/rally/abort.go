@@ -74,7 +74,7 @@ func (a *app) abort(ctx context.Context, s *store.Store, ids []string) (int, err
 	ctx, cancel := context.WithTimeout(ctx, abortPatience)
 	defer cancel()
 	engine := loop.New(loop.Options{
-		Store: s, Version: version, Now: a.now, NewID: a.newIDs(), Emit: func(session.Event) {}, PID: a.pid, Host: hostname(),
+		Store: s, Version: version, Now: a.now, NewID: a.newIDs(), Emit: func(session.Event) {}, PID: a.pid,
 	})
 	n, err := engine.Abort(ctx, ids...)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -146,13 +146,3 @@ func (a *app) newIDs() func(prefix string) string {
 		return prefix + "_" + strings.ToLower(id.String())
 	}
 }
-
-// hostname tells turns of this machine from those of others that share the
-// session file.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return name
-}

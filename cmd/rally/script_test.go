@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -37,6 +38,8 @@ func TestScripts(t *testing.T) {
 			"requests": requests,
 			"valid":    valid,
 			"id":       keepID,
+			"await":    await,
+			"gone":     gone,
 		},
 	})
 }
@@ -173,6 +176,45 @@ func valid(ts *testscript.TestScript, neg bool, args []string) {
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, `{"type":"result"`) {
 		ts.Fatalf("the last line is %s", last)
 	}
+}
+
+// await FILE waits until a file is there.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	until(ts, args[0]+" appeared", func() bool {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil
+	})
+}
+
+// gone TEXT waits until no process has text in its command line.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: gone TEXT")
+	}
+	until(ts, "the last process with "+args[0]+" ended", func() bool {
+		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		ts.Check(err)
+		for _, path := range lines {
+			line, err := os.ReadFile(path) // a process that just ended has none
+			if err == nil && strings.Contains(strings.ReplaceAll(string(line), "\x00", " "), args[0]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// until is patient: it only fails where the thing does not happen at all.
+func until(ts *testscript.TestScript, what string, happened func() bool) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if happened() {
+			return
+		}
+	}
+	ts.Fatalf("waited in vain: %s", what)
 }
 
 // keepID NAME puts the id of the newest session into the variable NAME.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"rally/internal/session"
+	"rally/internal/session/loop"
 	"rally/internal/session/store"
 )
 
@@ -58,10 +58,9 @@ func runSessions(o *sessionsOptions) error {
 	if err != nil {
 		return err
 	}
-	host := hostname()
 	rows := make([]sessionRow, len(list))
 	for i := range list {
-		rows[i] = rowOf(&list[i], host)
+		rows[i] = rowOf(&list[i])
 	}
 	if o.json {
 		return a.printJSON(rows)
@@ -111,7 +110,7 @@ type turnRow struct {
 	Opened int64             `json:"opened,omitempty"`
 }
 
-func rowOf(info *store.Info, host string) sessionRow {
+func rowOf(info *store.Info) sessionRow {
 	s := &info.Session
 	row := sessionRow{
 		ID: s.ID, ParentID: s.ParentID, Title: s.Title, Directory: s.Directory, Agent: s.Agent, Model: s.Model.String(),
@@ -120,7 +119,7 @@ func rowOf(info *store.Info, host string) sessionRow {
 	}
 	if t := info.Turn; t != nil {
 		row.Turn = &turnRow{ID: t.ID, State: t.State, PID: t.OwnerPID, Host: t.OwnerHost, Steps: t.Steps, Opened: t.Opened}
-		row.Turn.Alive = t.OwnerHost != host || syscall.Kill(t.OwnerPID, 0) == nil
+		row.Turn.Alive = loop.Identity(t.OwnerPID) == t.OwnerHost
 	}
 	if row.Status.Type == "" || row.Turn == nil || !row.Turn.Alive {
 		row.Status = session.Status{Type: session.StatusIdle}

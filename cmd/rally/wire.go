@@ -230,12 +230,13 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 	user, project := cfg.Rules()
 	return loop.Options{
 		Store: w.store, Version: version, Now: a.now, NewID: a.newIDs(), Emit: emit,
-		Model: w.providers.find, Agent: w.found.agent, Agents: w.found.visible, Default: w.defaults, Small: small, Fallback: fallback,
+		Model: w.providers.find, Agent: w.found.agent, Agents: w.found.visible, Default: w.defaults, Small: small, ModelTitles: cfg.Title == "model", Fallback: fallback,
 		Retry: llm.Policy{
 			Attempts: cfg.Retry.Attempts, MaxWait: cfg.Retry.MaxWait, OfflineWait: cfg.Retry.OfflineWait, Jitter: rand.Float64,
 		},
 		Root:       config.Root,
 		Context:    w.found.context,
+		Nested:     nested(o.turn.hermetic),
 		Tools:      w.registry,
 		ToolLimits: tools.Limits{MaxLines: cfg.ToolOutput.MaxLines, MaxBytes: cfg.ToolOutput.MaxBytes},
 		Shell:      shell,
@@ -250,8 +251,17 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 			Auto: cfg.Compaction.Auto, Prune: cfg.Compaction.Prune, Reserve: int64(cfg.Compaction.Reserve),
 			TailTurns: cfg.Compaction.TailTurns, Model: summaries,
 		},
-		WhenBusy:      loop.WhenBusy(o.turn.whenBusy), PID: a.pid, Host: hostname(),
+		WhenBusy: loop.WhenBusy(o.turn.whenBusy), PID: a.pid,
 	}, nil
+}
+
+// nested is loop.Options.Nested: without discovery, files that are read bring
+// no instructions along.
+func nested(hermetic bool) func(dir string) []string {
+	if hermetic {
+		return nil
+	}
+	return config.InstructionFiles
 }
 
 // close gives back what open took, the newest first.
