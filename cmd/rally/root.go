@@ -86,6 +86,7 @@ func newRoot(a *app) *cobra.Command {
 		newContinueCmd(a, nil),
 		newShellCmd(a, nil),
 		newCommandCmd(a, nil),
+		newBatchCmd(a, nil),
 		newAbortCmd(a, nil),
 		newExportCmd(a, nil),
 		newSessionsCmd(a),
