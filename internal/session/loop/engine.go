@@ -56,14 +56,19 @@ type Options struct {
 	Default func() (agent string, model session.Model, err error)
 	// Small is the model for titles and summaries; the zero Model means the
 	// turn's own.
-	Small    session.Model
-	Fallback []session.Model
-	Retry    llm.Policy
+	Small session.Model
+	// ModelTitles asks Small for the titles of new sessions.
+	ModelTitles bool
+	Fallback    []session.Model
+	Retry       llm.Policy
 
 	// Root is the top of the repository that dir is in, or dir. Both real paths.
 	Root func(dir string) string
 	// Context gives what the system prompt takes from files, for a directory.
 	Context func(dir, root string) prompt.Context
+	// Nested lists the instruction files that count in a folder, the first
+	// that is there wins; nil looks for none when files are read.
+	Nested func(dir string) []string
 
 	Tools      tools.Registry
 	ToolLimits tools.Limits
@@ -84,7 +89,6 @@ type Options struct {
 
 	WhenBusy WhenBusy
 	PID      int
-	Host     string
 }
 
 // OnAsk is what an `ask` becomes when nobody is there.
@@ -149,14 +153,14 @@ func usagef(hint, format string, args ...any) error {
 // several goroutines.
 type Engine struct {
 	Options
+	host     string // Identity of this process
 	emitting *sync.Mutex
 	parent   *turn // whose call made the sessions served here; nil at the top
 }
 
 // New is an engine with these options.
 func New(o Options) *Engine {
-	o.Host = Identity(o.PID)
-	return &Engine{Options: o, emitting: new(sync.Mutex)}
+	return &Engine{Options: o, host: Identity(o.PID), emitting: new(sync.Mutex)}
 }
 
 func (e *Engine) emit(s session.Session, body session.EventBody) {

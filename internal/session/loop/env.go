@@ -35,10 +35,16 @@ func (t *turn) newEnv(history []session.Message) (*tools.Env, error) {
 
 // saveTodos stores the list with the session.
 func (t *turn) saveTodos(list []session.Todo) error {
-	t.session.Todos = list
 	ctx, cancel := ending(context.Background())
 	defer cancel()
-	return t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SaveSession(t.session) })
+	return t.Store.Write(ctx, func(tx *store.Tx) error {
+		s, err := tx.Session(t.session.ID)
+		if err != nil {
+			return err
+		}
+		s.Todos = list
+		return tx.SaveSession(s)
+	})
 }
 
 // bounded keeps a result within the limits of what the conversation takes.

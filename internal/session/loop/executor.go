@@ -36,6 +36,7 @@ type executor struct {
 	calls   []*session.Tool
 	cut     int // index of the call that the output limit cut, or -1
 	prior   []string
+	loaded  []string // instruction files the model knows; guarded by mu
 
 	structured json.RawMessage
 	stop       *end
@@ -44,7 +45,7 @@ type executor struct {
 }
 
 func newExecutor(t *turn, m *session.Message, start *session.StepStart, calls []*session.Tool, cut int, history []session.Message) *executor {
-	return &executor{turn: t, message: m, start: start, calls: calls, cut: cut, prior: priorCalls(history, t.row.ID)}
+	return &executor{turn: t, message: m, start: start, calls: calls, cut: cut, prior: priorCalls(history, t.row.ID), loaded: t.loadedInstructions(history)}
 }
 
 // ready is a call that may run.
@@ -194,6 +195,9 @@ func (x *executor) call(ctx context.Context, c *ready) error {
 			return c.part.Fail(session.AbortedToolText, interrupted(result), at)
 		case err != nil:
 			return c.part.Fail(err.Error(), result.Metadata, at)
+		}
+		if c.part.Tool == "read" {
+			result = x.withInstructions(result)
 		}
 		done := x.bounded(result)
 		if c.part.Tool == questionName {

@@ -216,7 +216,7 @@ func (e *Engine) enqueue(ctx context.Context, s session.Session, created bool, i
 	}
 	row, attached, err := e.Store.Enqueue(ctx, store.Prompt{
 		Session: s, Create: created, Message: m, Turn: !in.NoReply, Supersede: e.WhenBusy == BusyInterrupt,
-		OwnerPID: e.PID, OwnerHost: e.Host,
+		OwnerPID: e.PID, OwnerHost: e.host,
 	})
 	if err != nil {
 		return ticket{}, existsAsUsage(s.ID, err)
@@ -261,7 +261,7 @@ func (e *Engine) Continue(ctx context.Context, id string) (session.Result, error
 	if err != nil {
 		return session.Result{}, err
 	}
-	row, state, err := e.Store.ContinueTurn(ctx, s.ID, e.NewID("trn"), e.PID, e.Host)
+	row, state, err := e.Store.ContinueTurn(ctx, s.ID, e.NewID("trn"), e.PID, e.host)
 	if err != nil {
 		return session.Result{}, err
 	}

@@ -31,11 +31,11 @@ func resultOf(row session.Turn, history []session.Message) session.Result {
 	r := emptyResult(row)
 	for i := range history {
 		m := &history[i]
-		if m.TurnID != row.ID || m.Role != session.Assistant {
+		if m.TurnID != row.ID {
 			continue
 		}
 		addMessage(&r, m)
-		if m.Summary {
+		if m.Summary || m.Role == session.User {
 			continue
 		}
 		r.MessageID, r.Finish, r.Model = m.ID, m.Finish, m.Model.String()

@@ -160,7 +160,7 @@ func (e *Engine) recover(ctx context.Context, sessionID string) error {
 // serve opens a turn, runs it to its end and closes it. The caller holds the
 // session's lease.
 func (e *Engine) serve(ctx context.Context, sessionID string, row session.Turn) error {
-	ok, err := e.Store.ClaimTurn(ctx, row.ID, e.PID, e.Host)
+	ok, err := e.Store.ClaimTurn(ctx, row.ID, e.PID, e.host)
 	if err != nil || !ok {
 		return err
 	}
@@ -188,7 +188,9 @@ func (t *turn) serve(ctx context.Context) end {
 		defer close(watched)
 		t.watch(ctx, cancel)
 	}()
+	storeTitle := t.title(ctx)
 	over := t.run(ctx)
+	storeTitle(ctx)
 	cancel(nil)
 	<-watched
 	t.env.Jobs.Close()
@@ -279,6 +281,9 @@ func (t *turn) offered() ([]tools.Tool, error) {
 		if !off[tool.Name()] && !t.gate.hidden(tool.Name()) {
 			out = append(out, tool)
 		}
+	}
+	if len(t.context.Skills) > 0 && !off["skill"] && !t.gate.hidden("skill") {
+		out = sorted(append(out, skillTool{t.context.Skills}))
 	}
 	if t.depth() < t.SubagentDepth && !off[taskName] && !t.gate.hidden(taskName) {
 		out = sorted(append(out, taskTool{t}))

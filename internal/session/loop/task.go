@@ -78,7 +78,7 @@ func (k taskTool) Run(ctx context.Context, env *tools.Env, raw json.RawMessage) 
 		NewSessionID: childID(env.CallID), Directory: env.Directory, Agent: agent.Name, Text: args.Prompt,
 		Title: fmt.Sprintf("%s (@%s subagent)", args.Description, agent.Name), Rules: k.turn.childRules(agent),
 	}
-	child := &Engine{Options: k.turn.Options, emitting: k.turn.emitting, parent: k.turn}
+	child := &Engine{Options: k.turn.Options, host: k.turn.host, emitting: k.turn.emitting, parent: k.turn}
 	child.WhenBusy = BusyWait
 	if args.TaskID != "" {
 		if in.SessionID, err = k.earlier(ctx, args.TaskID); err != nil {
