@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	// The tail may have a quarter of what is usable, within these bounds.
+	// The tail may have a quarter of the room there is, within these bounds.
 	tailShare    = 4
 	minTail      = 2_000
 	maxTail      = 8_000
@@ -89,12 +89,17 @@ func (p Plan) Wins() bool {
 
 func won(before, saved int64) bool { return saved > 0 && saved >= before/minimumWin }
 
+// tailBudget is a share of what is usable beside the fixed part of every
+// request, the system prompt and the tools: in a small window that part is
+// most of it.
 func (s Settings) tailBudget(before int64) int64 {
-	usable := s.Need.Usable
-	if usable <= 0 {
-		usable = before
+	room := s.Need.Usable
+	if room <= 0 { // the window is unknown, or a person asked
+		room = before
+	} else if fixed := s.Need.Used - before; fixed > 0 {
+		room = max(room-fixed, 0)
 	}
-	return min(max(usable/tailShare, minTail), maxTail)
+	return min(max(room/tailShare, minTail), maxTail, room/2)
 }
 
 // tail is the index in body where the tail begins, len(body) for none. Turns

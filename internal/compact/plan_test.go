@@ -47,6 +47,13 @@ func TestPlanTail(t *testing.T) {
 			w.step("again "+mid, call("read", "x"))
 			w.step("third "+mid, call("read", "x"))
 		}, 2, KeepTail, "again", 2},
+		"a split tail begins with the model's words": {func(w *world) {
+			w.begin("one")
+			w.step("look "+mid, call("read", "x"))
+			w.say("note")
+			w.step("again "+mid, call("read", "x"))
+			w.step("third "+mid, call("read", "x"))
+		}, 2, KeepTail, "again", 3},
 		"the newest step alone is too long": {func(w *world) {
 			w.begin("one")
 			w.step("look", call("read", big))
@@ -80,6 +87,24 @@ func TestPlanTail(t *testing.T) {
 			diff(t, test.tail, tail)
 			diff(t, test.head, len(p.Messages))
 		})
+	}
+}
+
+func TestTailBudget(t *testing.T) {
+	tests := []struct{ used, usable, before, want int64 }{
+		{0, 0, 100_000, 8_000},
+		{0, 0, 3_000, 1_500},
+		{30_000, 20_000, 30_000, 5_000},
+		{200_000, 180_000, 200_000, 8_000},
+		{12_000, 12_000, 4_000, 2_000}, // system prompt and tools take 8,000
+		{12_000, 10_000, 4_000, 1_000},
+		{12_000, 4_000, 4_000, 0}, // they do not even fit
+	}
+	for _, test := range tests {
+		s := Settings{Need: Need{Used: test.used, Usable: test.usable}}
+		if got := s.tailBudget(test.before); got != test.want {
+			t.Errorf("%+v: %d", test, got)
+		}
 	}
 }
 

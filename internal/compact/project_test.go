@@ -206,8 +206,22 @@ func TestProject(t *testing.T) {
 			rows := copyOf(w.rows)
 			test.change(rows)
 			diff(t, test.want, ids(Project(rows, task)))
+			diff(t, test.want, ids(Project(rows, "")))
 		})
 	}
+}
+
+// Where neither place nor turn says so, the caller does.
+func TestHeadIsNamed(t *testing.T) {
+	w := &world{}
+	w.begin("one")
+	w.step("answer one")
+	task := w.head
+	w.begin("asked for")
+	w.compact(Plan{}, "SUM")
+	head := w.head
+	view := ids(Project(w.rows, task))
+	diff(t, []string{task, head}, view[2:4])
 }
 
 func TestPinnedTask(t *testing.T) {

@@ -47,13 +47,12 @@ func (w *world) say(text string) {
 
 // parent is the turn's newest user message.
 func (w *world) parent() string {
-	id := ""
-	for _, m := range w.rows {
-		if m.Role == session.User && m.TurnID == w.turn {
-			id = m.ID
+	for i := len(w.rows) - 1; i >= 0; i-- {
+		if m := &w.rows[i]; m.Role == session.User && m.TurnID == w.turn {
+			return m.ID
 		}
 	}
-	return id
+	return ""
 }
 
 func (w *world) step(text string, calls ...*session.Tool) *session.Message {
@@ -76,25 +75,32 @@ func call(tool, output string) *session.Tool {
 
 // compactionRows are the states of the store at each write of a compaction.
 func (w *world) compactionRows(p Plan, text string) [][]session.Message {
-	snapshot := func() []session.Message { return copyOf(w.rows) }
-	states := [][]session.Message{snapshot()}
+	var states [][]session.Message
+	w.write(p, text, func() { states = append(states, copyOf(w.rows)) })
+	return states
+}
+
+// write makes the writes of a compaction and calls stored before the first
+// and after each.
+func (w *world) write(p Plan, text string, stored func()) {
+	stored()
 	marker := w.add(session.Message{Role: session.User}, &session.Compaction{Auto: true, Overflow: p.Overflow}).ID
-	states = append(states, snapshot())
+	stored()
 	w.add(session.Message{Role: session.Assistant, ParentID: marker, Summary: true})
-	states = append(states, snapshot())
+	stored()
 	w.rows[len(w.rows)-1].Parts = []session.Part{&session.Text{Text: "HALF", Time: &session.Span{Start: 1}}}
-	states = append(states, snapshot())
+	stored()
 
 	summary := &w.rows[len(w.rows)-1]
 	summary.Parts = []session.Part{&session.Text{Text: text, Time: &session.Span{Start: 1, End: 2}}}
 	summary.Finish, summary.Completed = session.FinishStop, 2
 	w.rows[len(w.rows)-2].Parts = []session.Part{&session.Compaction{Auto: true, Overflow: p.Overflow, TailStartID: p.TailStartID}}
-	states = append(states, snapshot())
+	stored()
 	w.say("Continue.")
-	return append(states, snapshot())
+	stored()
 }
 
-func (w *world) compact(p Plan, text string) { w.compactionRows(p, text) }
+func (w *world) compact(p Plan, text string) { w.write(p, text, func() {}) }
 
 func copyOf(rows []session.Message) []session.Message {
 	out := make([]session.Message, len(rows))
