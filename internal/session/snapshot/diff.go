@@ -18,6 +18,7 @@ const (
 	maxPatches   = 1 << 20  // bytes of all patches read
 	maxPathspecs = 200      // files one git is asked about
 	maxPathBytes = 32 << 10 // and the length of their names
+	maxStats     = 256 << 10
 )
 
 // Diff compares the named files (absolute paths) of two trees: the statistics
@@ -47,16 +48,16 @@ func (t *Tree) diff(ctx context.Context, from, to string, files []string) ([]ses
 	slices.Sort(names)
 	names = slices.Compact(names)
 	var diffs []session.FileDiff
-	budget := maxPatches
+	budget := maxPatches // of patch text, before each is cut to its own bound
 	for len(names) > 0 {
 		n := batch(names)
 		out, err := t.diffTree(ctx, from, to, names[:n], budget)
 		if err != nil {
 			return nil, err
 		}
-		found := parseDiff(out, names[:n])
+		found, size := parseDiff(out, names[:n])
+		budget -= size
 		for i := range found {
-			budget -= len(found[i].Patch)
 			found[i].File = t.path(found[i].File)
 		}
 		diffs, names = append(diffs, found...), names[n:]
@@ -91,7 +92,7 @@ func (t *Tree) diffTree(ctx context.Context, from, to string, names []string, bu
 	var out []byte
 	err := t.run(ctx, call{args: args, literal: true, read: func(r io.Reader) (err error) {
 		// The statistics come first and are as bounded as the names.
-		out, err = io.ReadAll(io.LimitReader(r, int64(max(budget, 0)+maxPathspecs*1024+8*maxPathBytes)))
+		out, err = io.ReadAll(io.LimitReader(r, int64(max(budget, 0)+maxStats)))
 		if err != nil {
 			return err
 		}
@@ -114,13 +115,12 @@ func (t *Tree) diffTree(ctx context.Context, from, to string, names []string, bu
 
 // parseDiff reads raw records, statistics and patches of diff-tree. A name
 // that stands for a folder in one of the trees brings the files in it, which
-// are left out.
-func parseDiff(out []byte, names []string) []session.FileDiff {
+// are left out. size is the length of all patch text.
+func parseDiff(out []byte, names []string) (diffs []session.FileDiff, size int) {
 	stats, patches, _ := bytes.Cut(out, []byte("\x00\x00"))
 	if i := bytes.Index(patches, []byte("diff --git ")); i > 0 {
 		patches = patches[i:]
 	}
-	var diffs []session.FileDiff
 	var sections []int // how many patches a file has
 	at := map[string]int{}
 	fields := strings.Split(strings.TrimSuffix(string(stats), "\x00"), "\x00")
@@ -149,7 +149,7 @@ func parseDiff(out []byte, names []string) []session.FileDiff {
 	return slices.DeleteFunc(diffs, func(d session.FileDiff) bool {
 		_, found := slices.BinarySearch(names, d.File)
 		return !found
-	})
+	}), len(patches)
 }
 
 var statuses = map[byte]string{'A': "added", 'D': "deleted", 'M': "modified", 'T': "modified"}

@@ -132,6 +132,9 @@ func (t *Tree) environ(c call) []string {
 		}
 	}
 	gitDir := or(c.gitDir, t.repo)
+	// Git takes and gives back a quarter of a megabyte for each object it
+	// writes; keeping it makes a first snapshot several times as quick.
+	env = append(env, "MALLOC_TRIM_THRESHOLD_=268435456", "MALLOC_TOP_PAD_=1048576", "MALLOC_MMAP_THRESHOLD_=33554432")
 	env = append(env, "LC_ALL=C", "HOME="+t.repo, "XDG_CONFIG_HOME="+t.repo,
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_ATTR_NOSYSTEM=1", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1",

@@ -19,20 +19,43 @@ const (
 	skippedDir = "skipped"
 )
 
-// usualMode reports whether git's own two modes say it all.
-func usualMode(perm uint32) bool { return perm == 0o644 || perm == 0o755 }
+// perms are a file's permissions when it was last seen without and with the
+// executable bit of its owner; 0 stands for git's own 0644 and 0755.
+type perms [2]uint32
 
-// noteModes remembers the permissions of files that are neither 0644 nor
-// 0755, as they were when last seen: a file that is deleted and brought back
-// shall not become readable for others.
-func (t *Tree) noteModes(now map[string]uint32) error {
+func class(exec bool) int {
+	if exec {
+		return 1
+	}
+	return 0
+}
+
+// of is the permissions for a file that is executable or not.
+func (p perms) of(exec bool) fs.FileMode {
+	if mode := p[class(exec)]; mode != 0 {
+		return fs.FileMode(mode) & fs.ModePerm
+	}
+	return [2]fs.FileMode{0o644, 0o755}[class(exec)]
+}
+
+// noteModes remembers permissions that git cannot keep: a file that is brought
+// back shall not become readable for others.
+func (t *Tree) noteModes(now map[string]fs.FileMode) error {
 	known := t.knownModes()
 	before := maps.Clone(known)
-	for name, perm := range now {
-		if usualMode(perm) {
+	for name, mode := range now {
+		exec := mode&0o100 != 0
+		p := known[name]
+		if p.of(exec) == mode {
+			continue
+		}
+		p[class(exec)] = 0
+		if p.of(exec) != mode {
+			p[class(exec)] = uint32(mode)
+		}
+		known[name] = p
+		if p == (perms{}) {
 			delete(known, name)
-		} else {
-			known[name] = perm
 		}
 	}
 	if maps.Equal(before, known) {
@@ -41,10 +64,10 @@ func (t *Tree) noteModes(now map[string]uint32) error {
 	return t.saveNote(modesFile, known)
 }
 
-func (t *Tree) knownModes() map[string]uint32 {
-	known := map[string]uint32{}
+func (t *Tree) knownModes() map[string]perms {
+	known := map[string]perms{}
 	if t.loadNote(modesFile, &known) != nil || known == nil {
-		return map[string]uint32{}
+		return map[string]perms{}
 	}
 	return known
 }

@@ -77,6 +77,11 @@ func (t *Tree) prune(ctx context.Context, before time.Time, keep func(string) bo
 	}
 	// The lock is held, so nothing without a ref or a place in the index is
 	// still needed.
+	if packs, _ := filepath.Glob(filepath.Join(t.repo, "objects", "pack", "*.pack")); len(packs) > 0 {
+		if err := t.run(ctx, call{args: []string{"repack", "-a", "-d", "-q"}}); err != nil {
+			return err
+		}
+	}
 	return t.run(ctx, call{args: []string{"prune", "--expire=now"}})
 }
 

@@ -127,6 +127,7 @@ func TestBaselineMustHoldAll(t *testing.T) {
 	w.write("a", "2")
 	p := w.patch(from)
 	w.write(".gitignore", "a\n")
+	w.open() // the Tree of before would remember a
 	before := w.state()
 	var refused *RefusedError
 	if _, err := w.tree.Revert(t.Context(), w.track(), []session.Patch{p}); !errors.As(err, &refused) {

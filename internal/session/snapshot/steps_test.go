@@ -50,6 +50,8 @@ func TestSteps(t *testing.T) {
 				w.write("a", "1")
 				w.write("secret", "1")
 				w.must(os.Chmod(w.path("secret"), 0o600))
+				w.write("shown", "1")
+				w.must(os.Chmod(w.path("shown"), 0o604))
 				w.write("tool", "1")
 				w.must(os.Chmod(w.path("tool"), 0o750))
 			},
@@ -57,8 +59,9 @@ func TestSteps(t *testing.T) {
 				w.must(os.Chmod(w.path("a"), 0o744))
 				w.remove("secret")
 				w.write("tool", "2")
+				w.must(os.Chmod(w.path("shown"), 0o750))
 			},
-			names{"a", "secret", "tool"},
+			names{"a", "secret", "shown", "tool"},
 		},
 		{
 			"links", "",

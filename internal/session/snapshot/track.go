@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,7 +60,8 @@ func (t *Tree) stage(ctx context.Context, always []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s := t.choose(t.force(found, always), old, always)
+	found, forced := t.force(found, always)
+	s := t.choose(found, old, forced)
 	if err := t.noteModes(s.modes); err != nil {
 		return "", err
 	}
@@ -71,6 +73,9 @@ func (t *Tree) stage(ctx context.Context, always []string) (string, error) {
 	}
 	for _, chunk := range s.add {
 		c := call{args: []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"}, stdin: joinNames(chunk)}
+		if len(chunk) >= packFiles {
+			c.args = append([]string{"-c", "core.bigFileThreshold=1"}, c.args...)
+		}
 		if err := t.run(ctx, c); err != nil {
 			return "", err
 		}
@@ -83,29 +88,46 @@ func (t *Tree) stage(ctx context.Context, always []string) (string, error) {
 	if !isHash(hash) {
 		return "", fmt.Errorf("git write-tree gave %q", hash)
 	}
+	t.remember(s.kept)
 	return hash, t.noteSkipped(hash, s.skipped)
 }
 
-// force adds the files that must be in the tree, if they are there.
-func (t *Tree) force(found []candidate, always []string) []candidate {
-	if len(always) == 0 {
-		return found
-	}
-	seen := make(map[string]bool, len(found))
-	for _, c := range found {
-		seen[c.name] = true
+// force adds the files that must be in the tree, if they are there: those of
+// always, and those this Tree has stored before. As git's own, they stay when
+// rules begin to ignore them; else a step that does so would hide what it does
+// to them next. A later Tree, in another process, starts afresh.
+func (t *Tree) force(found []candidate, always []string) ([]candidate, map[string]bool) {
+	t.mu.Lock()
+	forced := maps.Clone(t.stored)
+	t.mu.Unlock()
+	if forced == nil {
+		forced = map[string]bool{}
 	}
 	for _, path := range always {
-		name, ok := t.name(path)
-		if !ok || seen[name] || t.linked(name) {
-			continue
+		if name, ok := t.name(path); ok {
+			forced[name] = true
 		}
-		seen[name] = true
-		if info, err := os.Lstat(path); err == nil && isPlain(info) {
+	}
+	missing := maps.Clone(forced)
+	for _, c := range found {
+		delete(missing, c.name)
+	}
+	for name := range missing {
+		if info, err := os.Lstat(t.path(name)); err == nil && isPlain(info) && !t.linked(name) {
 			found = append(found, candidate{name, info})
 		}
 	}
-	return found
+	return found, forced
+}
+
+// remember keeps what is in the tree for force.
+func (t *Tree) remember(names map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stored == nil {
+		t.stored = map[string]bool{}
+	}
+	maps.Copy(t.stored, names)
 }
 
 // name is the name in a tree of an absolute path, if it can have one.
@@ -158,25 +180,22 @@ func (t *Tree) indexed(ctx context.Context) (map[string]state, error) {
 const (
 	chunkFiles = 4000
 	chunkBytes = 64 << 20
+	// packFiles is from how many files on git writes one pack, as it does for
+	// big files, and not a file for each: ten times as quick.
+	packFiles = 64
 )
 
 // changes are what brings the index up to date.
 type changes struct {
 	remove  []string
 	add     [][]string
-	skipped []string          // files that are there but not in the tree
-	modes   map[string]uint32 // of files in the tree
+	skipped []string               // files that are there but not in the tree
+	kept    map[string]bool        // files in the tree
+	modes   map[string]fs.FileMode // of those that are no links
 }
 
-func (t *Tree) choose(found []candidate, old map[string]state, always []string) changes {
-	s := changes{modes: make(map[string]uint32, len(found))}
-	forced := make(map[string]bool, len(always))
-	for _, path := range always {
-		if name, ok := t.name(path); ok {
-			forced[name] = true
-		}
-	}
-	kept := make(map[string]bool, len(found))
+func (t *Tree) choose(found []candidate, old map[string]state, forced map[string]bool) changes {
+	s := changes{modes: make(map[string]fs.FileMode, len(found)), kept: make(map[string]bool, len(found))}
 	var chunk []string
 	var size int64
 	for _, c := range found {
@@ -185,7 +204,7 @@ func (t *Tree) choose(found []candidate, old map[string]state, always []string) 
 			s.skipped = append(s.skipped, c.name)
 			continue
 		}
-		kept[c.name] = true
+		s.kept[c.name] = true
 		if tracked && !was.changed {
 			s.note(c)
 			continue
@@ -204,7 +223,7 @@ func (t *Tree) choose(found []candidate, old map[string]state, always []string) 
 		s.add = append(s.add, chunk)
 	}
 	for name := range old {
-		if !kept[name] {
+		if !s.kept[name] {
 			s.remove = append(s.remove, name)
 		}
 	}
@@ -215,7 +234,7 @@ func (t *Tree) choose(found []candidate, old map[string]state, always []string) 
 // note keeps the mode of a regular file.
 func (s *changes) note(c candidate) {
 	if c.info.Mode().IsRegular() {
-		s.modes[c.name] = uint32(c.info.Mode().Perm())
+		s.modes[c.name] = c.info.Mode().Perm()
 	}
 }
 

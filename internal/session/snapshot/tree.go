@@ -70,9 +70,10 @@ type Tree struct {
 	git  string // the program
 	repo string // the shadow repository
 
-	mu   sync.Mutex
-	off  string // why; empty while on
-	told bool
+	mu     sync.Mutex
+	off    string // why; empty while on
+	told   bool
+	stored map[string]bool // the files of all trees so far
 }
 
 // Open looks at what is there and starts nothing. A Tree that cannot work is

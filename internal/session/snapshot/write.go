@@ -17,7 +17,7 @@ import (
 type writer struct {
 	tree  *Tree
 	root  *os.Root
-	modes map[string]uint32
+	modes map[string]perms
 }
 
 func (t *Tree) newWriter() (*writer, error) {
@@ -322,27 +322,13 @@ func (w *writer) writeTemp(t *target, temp string, old fs.FileInfo) error {
 }
 
 // perm is the permissions the file shall have. Git keeps the executable bit
-// alone; the rest is what the file has, or had when it was last seen.
+// alone; the rest is what the file has, or had when it was last seen so.
 func (w *writer) perm(t *target, old fs.FileInfo) fs.FileMode {
 	exec := t.mode == modeExec
-	known, ok := w.modes[t.name]
-	switch {
-	case old != nil && old.Mode().IsRegular() && (old.Mode()&0o100 != 0) == exec:
+	if old != nil && old.Mode().IsRegular() && (old.Mode()&0o100 != 0) == exec {
 		return old.Mode().Perm()
-	case ok && (known&0o100 != 0) == exec:
-		return fs.FileMode(known) & fs.ModePerm
-	case old != nil && old.Mode().IsRegular() && exec:
-		return old.Mode().Perm() | old.Mode().Perm()&0o444>>2
-	case old != nil && old.Mode().IsRegular():
-		return old.Mode().Perm() &^ 0o111
-	case ok && exec:
-		return fs.FileMode(known|known&0o444>>2) & fs.ModePerm
-	case ok:
-		return fs.FileMode(known&^0o111) & fs.ModePerm
-	case exec:
-		return 0o755
 	}
-	return 0o644
+	return w.modes[t.name].of(exec)
 }
 
 // keepOwner gives the file to who owns the old one, or its folder, where that
