@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rally/internal/session"
-	"rally/internal/session/loop"
 	"rally/internal/session/store"
 )
 
@@ -73,10 +71,7 @@ func runAbort(o *abortOptions) error {
 func (a *app) abort(ctx context.Context, s *store.Store, ids []string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, abortPatience)
 	defer cancel()
-	engine := loop.New(loop.Options{
-		Store: s, Version: version, Now: a.now, NewID: a.newIDs(), Emit: func(session.Event) {}, PID: a.pid,
-	})
-	n, err := engine.Abort(ctx, ids...)
+	n, err := a.quietEngine(s).Abort(ctx, ids...)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("its process did not answer within %s: %w", abortPatience, err)
 	}

@@ -90,6 +90,8 @@ func newRoot(a *app) *cobra.Command {
 		newAbortCmd(a, nil),
 		newExportCmd(a, nil),
 		newSessionsCmd(a),
+		newRevertCmd(a, nil),
+		newUnrevertCmd(a, nil),
 		newModelsCmd(a, nil),
 		newAgentsCmd(a, nil),
 		newConfigCmd(a),

@@ -17,6 +17,7 @@ import (
 	"rally/internal/session"
 	"rally/internal/session/loop"
 	"rally/internal/session/permission"
+	"rally/internal/session/snapshot"
 	"rally/internal/session/store"
 	"rally/internal/tools"
 )
@@ -237,6 +238,7 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 		Root:       config.Root,
 		Context:    w.found.context,
 		Nested:     nested(o.turn.hermetic),
+		OpenTree:   w.trees(),
 		Tools:      w.registry,
 		ToolLimits: tools.Limits{MaxLines: cfg.ToolOutput.MaxLines, MaxBytes: cfg.ToolOutput.MaxBytes},
 		Shell:      shell,
@@ -253,6 +255,14 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 		},
 		WhenBusy: loop.WhenBusy(o.turn.whenBusy), PID: a.pid,
 	}, nil
+}
+
+// trees is loop.Options.OpenTree: nil where snapshots are switched off.
+func (w *workshop) trees() func(dir, root string) *snapshot.Tree {
+	if !w.cfg.Snapshot {
+		return nil
+	}
+	return w.app.openTree(w.store)
 }
 
 // nested is loop.Options.Nested: without discovery, files that are read bring

@@ -19,6 +19,19 @@ func ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), endDeadline)
 }
 
+// abandonStep is abandon for a step whose tools had begun: what they changed
+// so far is listed.
+func (t *turn) abandonStep(ctx context.Context, m *session.Message, start *session.StepStart, cause error) error {
+	over := t.abandon(ctx, m, nil, cause)
+	ctx, cancel := ending(ctx)
+	defer cancel()
+	patch, _ := t.patch(ctx, m, start)
+	if patch == nil {
+		return over
+	}
+	return errors.Join(over, t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SavePart(patch) }))
+}
+
 // abandon gives a step that broke off its end state: what streamed is kept,
 // calls without a result are marked, the message has an error and is
 // completed. It returns the error that ends the turn, cause first.

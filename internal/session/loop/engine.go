@@ -29,6 +29,7 @@ import (
 	"rally/internal/session"
 	"rally/internal/session/permission"
 	"rally/internal/session/prompt"
+	"rally/internal/session/snapshot"
 	"rally/internal/session/store"
 	"rally/internal/tools"
 )
@@ -69,6 +70,9 @@ type Options struct {
 	// Nested lists the instruction files that count in a folder, the first
 	// that is there wins; nil looks for none when files are read.
 	Nested func(dir string) []string
+
+	// OpenTree opens the snapshots of a work directory; nil takes none.
+	OpenTree func(dir, root string) *snapshot.Tree
 
 	Tools      tools.Registry
 	ToolLimits tools.Limits

@@ -88,6 +88,9 @@ func (x *executor) run(ctx context.Context) error {
 			return x.skip(ctx, i)
 		}
 	}
+	if err := x.track(ctx, allowed); err != nil {
+		return err
+	}
 	return x.runAll(ctx, allowed)
 }
 

@@ -22,6 +22,9 @@ func (e *Engine) Prompt(ctx context.Context, in Input) (session.Result, error) {
 	if err != nil {
 		return session.Result{}, err
 	}
+	if err := e.settleRevert(ctx, s); err != nil {
+		return session.Result{}, err
+	}
 	var held *store.Lease
 	if e.WhenBusy == BusyFail && !created && !in.NoReply {
 		if held, err = e.free(ctx, s.ID); err != nil {
@@ -259,6 +262,9 @@ func (e *Engine) userMessage(ctx context.Context, s session.Session, c choice, i
 func (e *Engine) Continue(ctx context.Context, id string) (session.Result, error) {
 	s, _, err := e.target(ctx, Input{SessionID: id})
 	if err != nil {
+		return session.Result{}, err
+	}
+	if err := e.settleRevert(ctx, s); err != nil {
 		return session.Result{}, err
 	}
 	row, state, err := e.Store.ContinueTurn(ctx, s.ID, e.NewID("trn"), e.PID, e.host)

@@ -137,6 +137,11 @@ func (e *Engine) recover(ctx context.Context, sessionID string) error {
 	if repairs.Empty() {
 		return nil
 	}
+	s, err := e.Store.Session(ctx, sessionID)
+	if err != nil {
+		return err
+	}
+	repairs.Parts = append(repairs.Parts, e.missingPatches(ctx, s, repairs.Messages)...)
 	return e.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, id := range repairs.Removed {
 			if err := tx.DeleteMessage(sessionID, id); err != nil {
@@ -177,7 +182,11 @@ func (e *Engine) serve(ctx context.Context, sessionID string, row session.Turn) 
 	} else {
 		over = t.serve(ctx)
 	}
-	return e.closeTurn(ctx, s, row, over)
+	if err := e.closeTurn(ctx, s, row, over); err != nil || t == nil {
+		return err
+	}
+	t.aftermath(ctx)
+	return nil
 }
 
 // serve runs the turn while it watches for others' wishes.

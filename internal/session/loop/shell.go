@@ -28,7 +28,7 @@ func (e *Engine) Shell(ctx context.Context, in ShellInput) (session.Result, erro
 }
 
 func (e *Engine) shell(ctx context.Context, s session.Session, in ShellInput) (session.Result, error) {
-	if err := e.recover(ctx, s.ID); err != nil {
+	if err := errors.Join(e.recover(ctx, s.ID), e.deleteReverted(ctx, s.ID)); err != nil {
 		return session.Result{}, err
 	}
 	call, answer, err := e.recordShell(ctx, s, in.Command)

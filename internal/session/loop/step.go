@@ -62,7 +62,7 @@ func (t *turn) step(ctx context.Context, history []session.Message, req *llm.Req
 	if out.calls > 0 {
 		x := newExecutor(t, m, start, rec.proc.tools, cutCall(rec.proc), history)
 		if err := x.run(ctx); err != nil {
-			return nil, t.abandon(ctx, m, nil, err)
+			return nil, t.abandonStep(ctx, m, start, err)
 		}
 		out.structured, out.stop = x.structured, x.stop
 		if out.stop != nil && out.stop.reason == session.ReasonCompleted {
@@ -71,7 +71,7 @@ func (t *turn) step(ctx context.Context, history []session.Message, req *llm.Req
 			}
 		}
 	}
-	if err := t.finish(ctx, m, rec.proc, out); err != nil {
+	if err := t.finish(ctx, m, start, rec.proc, out); err != nil {
 		return nil, err
 	}
 	if exitedPlan(rec.proc.tools) {
@@ -127,7 +127,7 @@ func (t *turn) request(model llm.Model, history []session.Message) *llm.Request 
 		}
 		req.Messages = append(req.Messages, llm.Message{Role: llm.User, Content: []llm.Content{llm.Text{Text: prompt.MaxSteps}}})
 	}
-	req.MaxOutput = model.OutputCap(t.estimate(req), outputReserve)
+	req.MaxOutput = model.OutputCap(compact.Estimate(req), outputReserve)
 	return req
 }
 
@@ -232,7 +232,7 @@ func (t *turn) use(model llm.Model, u *llm.Usage) (session.Tokens, *session.Mone
 }
 
 // finish stores the end of the step.
-func (t *turn) finish(ctx context.Context, m *session.Message, proc *processor, out *outcome) error {
+func (t *turn) finish(ctx context.Context, m *session.Message, start *session.StepStart, proc *processor, out *outcome) error {
 	if out.structured != nil {
 		m.Structured, m.Finish = out.structured, session.FinishStop
 	}
@@ -243,12 +243,18 @@ func (t *turn) finish(ctx context.Context, m *session.Message, proc *processor, 
 		m.Error = out.stop.err
 	}
 	m.Completed = t.nowMS()
+	patch, tree := t.patch(ctx, m, start)
 	part := &session.StepFinish{
-		Header: t.partHead(m), Reason: m.Finish, Tokens: m.Tokens, Cost: m.Cost, UsageMissing: proc.usage == nil,
+		Header: t.partHead(m), Reason: m.Finish, Snapshot: tree, Tokens: m.Tokens, Cost: m.Cost, UsageMissing: proc.usage == nil,
 	}
 	if err := t.Store.Write(ctx, func(tx *store.Tx) error {
 		if err := tx.SavePart(part); err != nil {
 			return err
+		}
+		if patch != nil {
+			if err := tx.SavePart(patch); err != nil {
+				return err
+			}
 		}
 		return tx.SaveMessage(m)
 	}); err != nil {

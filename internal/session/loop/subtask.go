@@ -58,7 +58,7 @@ func (t *turn) subtask(ctx context.Context, s *session.Subtask) (*end, error) {
 	}
 	x := &executor{turn: t, message: m, start: start, calls: []*session.Tool{call}, cut: -1}
 	if err := x.run(ctx); err != nil {
-		return nil, t.abandon(ctx, m, nil, err)
+		return nil, t.abandonStep(ctx, m, start, err)
 	}
 	m.Completed = t.nowMS()
 	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SaveMessage(m) }); err != nil {

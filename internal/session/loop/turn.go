@@ -51,6 +51,7 @@ type turn struct {
 	lengths    int  // steps in a row that hit the output limit
 	last       session.Status
 
+	snaps        snapshots
 	breaker      compact.Breaker
 	ratio        compact.Ratio
 	cleared      bool // old output was left out because a request was too long
