@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -28,6 +30,8 @@ type remote struct {
 	scheme  string
 	headers map[string]string
 
+	told chan struct{} // a server was told that a call was cancelled
+
 	mu      sync.Mutex
 	refused int // the status of the last answer to a message, if it was 4xx
 }
@@ -37,7 +41,7 @@ func newRemote(ctx context.Context, s Server, client *http.Client) (*remote, err
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return nil, fmt.Errorf("its url must begin with http:// or https:// and name a host")
 	}
-	r := &remote{base: client.Transport, host: at.Host, scheme: at.Scheme, headers: s.Headers}
+	r := &remote{base: client.Transport, host: at.Host, scheme: at.Scheme, headers: s.Headers, told: make(chan struct{}, 64)}
 	if r.base == nil {
 		r.base = http.DefaultTransport
 	}
@@ -71,6 +75,12 @@ func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	resp, err := r.base.RoundTrip(out)
+	if isCancellation(req) {
+		select {
+		case r.told <- struct{}{}:
+		default:
+		}
+	}
 	if err != nil {
 		done()
 		return nil, err
@@ -84,6 +94,32 @@ func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &body{ReadCloser: resp.Body, left: limit, done: done}
 	return resp, nil
+}
+
+// isCancellation reports whether a request says that a call was cancelled. The
+// SDK sends that by itself, so this is the way to know that it is sent.
+func isCancellation(req *http.Request) bool {
+	if req.GetBody == nil || req.ContentLength > 1000 {
+		return false
+	}
+	again, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	defer func() { _ = again.Close() }() // it is in memory
+	text, err := io.ReadAll(again)
+	return err == nil && bytes.Contains(text, []byte(`"notifications/cancelled"`))
+}
+
+// settle waits until the server was told of n cancelled calls.
+func (r *remote) settle(n int, late <-chan time.Time) {
+	for range n {
+		select {
+		case <-r.told:
+		case <-late:
+			return
+		}
+	}
 }
 
 func (r *remote) answered(status int) {

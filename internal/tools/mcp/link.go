@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -30,6 +32,7 @@ type link struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu, as session is until dial returns
 	token  int
+	owed   int // calls that were cancelled
 	calls  map[string]func(*sdk.ProgressNotificationParams)
 }
 
@@ -119,6 +122,12 @@ func (l *link) dead() bool {
 	}
 }
 
+// lost reports whether err came because the connection is over; the session
+// may not have noticed yet.
+func (l *link) lost(err error) bool {
+	return l.dead() || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
+}
+
 // close ends the connection and, of a program, all processes. It returns when
 // they are gone and may be called again.
 func (l *link) close() {
@@ -126,10 +135,11 @@ func (l *link) close() {
 		l.mu.Lock()
 		l.closed = true
 		session := l.session
+		owed := l.owed + len(l.calls)
 		l.mu.Unlock()
 		l.stop()
 		if l.remote != nil {
-			leave(session)
+			l.leave(session, owed)
 			l.remote.stop()
 		}
 		if l.program != nil {
@@ -141,35 +151,42 @@ func (l *link) close() {
 	})
 }
 
-// leave tells a remote server that we go, if it listens.
-func leave(session *sdk.ClientSession) {
+// leave tells a remote server which calls were cancelled and that we go, if it
+// listens.
+func (l *link) leave(session *sdk.ClientSession, owed int) {
 	if session == nil {
 		return
 	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	l.remote.settle(owed, late.C)
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
 		_ = session.Close()
 	}()
-	late := time.NewTimer(patience)
-	defer late.Stop()
+	late.Reset(patience)
 	select {
 	case <-left:
 	case <-late.C:
 	}
 }
 
-// watch registers a call's interest in progress and returns its token.
-func (l *link) watch(f func(*sdk.ProgressNotificationParams)) (token string, forget func()) {
+// watch registers a call's interest in progress and returns its token. forget
+// is told whether the call was cancelled.
+func (l *link) watch(f func(*sdk.ProgressNotificationParams)) (token string, forget func(cancelled bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.token++
 	token = strconv.Itoa(l.token)
 	l.calls[token] = f
-	return token, func() {
+	return token, func(cancelled bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.calls, token)
+		if cancelled {
+			l.owed++
+		}
 	}
 }
 

@@ -112,7 +112,10 @@ func newTestServer(mode string) *sdk.Server {
 	})
 	add("mixed", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return mixed(), nil })
 	add("hang", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Second):
+		}
 		_ = os.WriteFile("cancelled", []byte("yes"), 0o600)
 		return nil, ctx.Err()
 	})

@@ -67,7 +67,7 @@ func ask[T any](ctx context.Context, s *server, f func(context.Context, *link) (
 			return r, nil
 		case limit.Err() != nil && ctx.Err() == nil:
 			return zero, s.callError(ctx, l, errSilent)
-		case again || ctx.Err() != nil || !l.dead() && (l.remote == nil || !l.remote.gone()):
+		case again || ctx.Err() != nil || !l.lost(err) && (l.remote == nil || !l.remote.gone()):
 			return zero, s.callError(ctx, l, err)
 		}
 		l.stop()

@@ -225,7 +225,7 @@ func (s *server) explain(ctx context.Context, l *link, err error) error {
 	if l.program != nil && errors.As(err, &wire) {
 		return errors.New(cut(wire.Message, 600))
 	}
-	if l.program != nil && (slow || l.dead() || errors.Is(err, sdk.ErrConnectionClosed)) {
+	if l.program != nil && (slow || l.lost(err)) {
 		how := l.program.ended(ctx)
 		switch {
 		case slow && how != "":

@@ -145,7 +145,7 @@ func (s *server) callOn(ctx context.Context, l *link, params *sdk.CallToolParams
 			progress(progressLine(p))
 		}
 	})
-	defer forget()
+	defer func() { forget(ctx.Err() != nil) }()
 	one := *params
 	one.Meta = nil // the SDK writes into it
 	one.SetProgressToken(token)
@@ -175,7 +175,8 @@ func (s *server) callError(ctx context.Context, l *link, err error) error {
 	case errors.Is(err, errSilent):
 		return tell("MCP server %q gave neither an answer nor a sign of progress for %v, so the call was cancelled. "+
 			"It may have done a part of its work: look before you repeat it.", name, max(s.timeout, minSilence))
-	case l.program != nil && (l.dead() || errors.Is(err, sdk.ErrConnectionClosed)):
+	case l.program != nil && l.lost(err):
+		l.stop() // it may not have noticed yet
 		next := "It is started again with the next call."
 		if s.reused.Load() {
 			next = "It is not started a second time: go on without it."
