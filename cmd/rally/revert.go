@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -118,10 +119,20 @@ func (a *app) quietEngine(s *store.Store) *loop.Engine {
 
 // openTree is loop.Options.OpenTree for a session file: snapshots lie beside
 // it, and the file itself is never part of one.
+//
+// A directory has one tree for the life of the process: that it is off is said
+// once, and child sessions share what it has learnt.
 func (a *app) openTree(s *store.Store) func(dir, root string) *snapshot.Tree {
+	var mu sync.Mutex
+	trees := map[string]*snapshot.Tree{}
 	return func(dir, root string) *snapshot.Tree {
-		return snapshot.Open(snapshot.Options{
-			Dir: filepath.Join(s.Dir(), "snapshot"), WorkTree: dir, Root: root, Environ: a.environ, Exclude: []string{s.Path(), s.Dir()},
-		})
+		mu.Lock()
+		defer mu.Unlock()
+		if trees[dir] == nil {
+			trees[dir] = snapshot.Open(snapshot.Options{
+				Dir: filepath.Join(s.Dir(), "snapshot"), WorkTree: dir, Root: root, Environ: a.environ, Exclude: []string{s.Path(), s.Dir()},
+			})
+		}
+		return trees[dir]
 	}
 }

@@ -240,6 +240,7 @@ func (w *workshop) options(o workshopOptions, emit func(session.Event)) (loop.Op
 		Nested:     nested(o.turn.hermetic),
 		OpenTree:   w.trees(),
 		Tools:      w.registry,
+		More:       w.servers(),
 		ToolLimits: tools.Limits{MaxLines: cfg.ToolOutput.MaxLines, MaxBytes: cfg.ToolOutput.MaxBytes},
 		Shell:      shell,
 		Environ:    tools.ChildEnviron(a.environ, w.secretVariables()),

@@ -74,7 +74,12 @@ type Options struct {
 	// OpenTree opens the snapshots of a work directory; nil takes none.
 	OpenTree func(dir, root string) *snapshot.Tree
 
-	Tools      tools.Registry
+	Tools tools.Registry
+	// More gives the tools of servers and what the servers say of them; nil
+	// for none. It is called for each turn that is served and starts the
+	// servers at the first. An error ends the turn before anything is sent.
+	More func(context.Context) ([]tools.Tool, []prompt.ServerInstruction, error)
+
 	ToolLimits tools.Limits
 	Shell      string
 	Environ    []string // of child processes, already without keys

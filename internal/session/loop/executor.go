@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -339,7 +340,7 @@ func (x *executor) prepare(i int, part *session.Tool) (*ready, *refusal) {
 // lookup finds a tool by the name a model gave it. One that is not offered is
 // found as well: the gate has the say.
 func (x *executor) lookup(name string) (tools.Tool, bool) {
-	for _, tool := range x.tools {
+	for _, tool := range slices.Concat(x.tools, x.more) {
 		if strings.EqualFold(tool.Name(), name) {
 			return tool, true
 		}

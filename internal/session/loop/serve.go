@@ -250,6 +250,11 @@ func (e *Engine) open(ctx context.Context, s session.Session, row session.Turn) 
 		return nil, err
 	}
 	t.resume(history)
+	if e.More != nil {
+		if t.more, t.context.MCP, err = e.More(ctx); err != nil {
+			return nil, &endError{end{reason: session.ReasonUsage, err: session.NewError(session.UsageError, err.Error())}}
+		}
+	}
 	return t, t.workAs(agent)
 }
 
@@ -286,7 +291,7 @@ func (t *turn) offered() ([]tools.Tool, error) {
 		off[name] = true
 	}
 	var out []tools.Tool
-	for _, tool := range t.Tools.Offered(t.model.ID) {
+	for _, tool := range sorted(append(t.Tools.Offered(t.model.ID), t.more...)) {
 		if !off[tool.Name()] && !t.gate.hidden(tool.Name()) {
 			out = append(out, tool)
 		}

@@ -39,6 +39,7 @@ type turn struct {
 	// when the turn began.
 	planFile   string
 	planExists bool
+	more       []tools.Tool // of servers
 	tools      []tools.Tool // offered
 	gate       *gate
 
