@@ -226,12 +226,10 @@ func (j *job) engine(w *workshop) (loop.Options, error) {
 	log := options.Emit
 	options.Emit = func(e session.Event) {
 		log(e)
-		switch body := e.Body.(type) {
-		case session.Opened:
-			if e.ParentID == "" {
-				j.sessionID = e.SessionID
-			}
-		case session.PartEnded:
+		if _, ok := e.Body.(session.Opened); ok && e.ParentID == "" {
+			j.sessionID = e.SessionID
+		}
+		if body, ok := e.Body.(session.PartEnded); ok {
 			if step, ok := body.Part.(*session.StepFinish); ok && step.Cost != nil {
 				j.spent(dollars(*step.Cost))
 			}

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"math"
-	"reflect"
 	"sync"
 	"time"
 
-	"rally/internal/config"
 	"rally/internal/llm"
 	"rally/internal/session"
 )
@@ -18,17 +17,9 @@ import (
 type throttles struct {
 	mu     sync.Mutex
 	byName map[string]*throttle // by the provider's id
-	links  []*link
-}
-
-// link is a client that workshops share: a worktree for each task must not
-// mean a pool of connections for each.
-type link struct {
-	entry    config.Provider
-	caFile   string
-	timeouts config.Timeouts
-	patterns []string
-	provider *throttled
+	// links are clients that workshops share, by all that makes them: a worktree
+	// for each task must not mean a pool of connections for each.
+	links map[string]*throttled
 }
 
 // models is the workshop's loop.Options.Model, throttled.
@@ -59,17 +50,17 @@ func (g *throttles) before(w *workshop, ref session.Model, p llm.Provider) *thro
 	if entry == nil { // a script: its server belongs to the workshop
 		return &throttled{p, shut}
 	}
-	want := link{entry: *entry, caFile: w.cfg.CAFile, timeouts: w.cfg.Timeouts, patterns: w.cfg.Compaction.OverflowPatterns}
-	for _, l := range g.links {
-		same := want
-		same.provider = l.provider
-		if reflect.DeepEqual(*l, same) {
-			return l.provider
-		}
+	key, err := json.Marshal([]any{entry, w.cfg.CAFile, w.cfg.Timeouts, w.cfg.Compaction.OverflowPatterns})
+	if err != nil {
+		return &throttled{p, shut}
 	}
-	want.provider = &throttled{p, shut}
-	g.links = append(g.links, &want)
-	return want.provider
+	if g.links[string(key)] == nil {
+		if g.links == nil {
+			g.links = map[string]*throttled{}
+		}
+		g.links[string(key)] = &throttled{p, shut}
+	}
+	return g.links[string(key)]
 }
 
 // throttle is shut until a time. It opens for all at once: every turn spreads

@@ -294,3 +294,15 @@ func TestLongLine(t *testing.T) {
 		t.Error(diff, err)
 	}
 }
+
+func TestFieldsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fields() {
+		if !strings.Contains(string(page), "`"+f+"`") {
+			t.Errorf("docs/scale.md does not know the field %s", f)
+		}
+	}
+}
