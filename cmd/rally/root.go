@@ -95,6 +95,7 @@ func newRoot(a *app) *cobra.Command {
 		newModelsCmd(a, nil),
 		newAgentsCmd(a, nil),
 		newConfigCmd(a),
+		newMCPCmd(a),
 		newSchemaCmd(a),
 		newScriptedCmd(a),
 		newVersionCmd(a),

@@ -130,7 +130,7 @@ func TestHTTPOdd(t *testing.T) {
 	all := strings.Join(*said, "\n")
 	for _, want := range []string{
 		`"w" is left out: it did not answer within 300ms`, `"page" is left out: calling "initialize": sending "initialize": unsupported content type`,
-		`"nobody" is left out: `, "connection refused", `"bad" is left out: its url must begin with http`,
+		`"nobody" is left out: it cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused`, `"bad" is left out: its url must begin with http`,
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %s", want, all)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -234,8 +235,12 @@ func (s *server) explain(ctx context.Context, l *link, err error) error {
 			return errors.New(how)
 		}
 	}
-	if slow {
+	var lost *url.Error
+	switch {
+	case slow:
 		return fmt.Errorf("it did not answer within %v", s.timeout)
+	case errors.As(err, &lost) && !errors.Is(err, context.Canceled):
+		return fmt.Errorf("it cannot be reached: %w", lost.Err)
 	}
 	return errors.New(withoutSecrets(err, s.conf))
 }
