@@ -46,7 +46,7 @@ type arrived struct {
 
 // world is a home with a configured provider, and what it was asked.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	environ []string
 
@@ -75,13 +75,17 @@ func newWorld(t *testing.T, handle func(w http.ResponseWriter, n int, task strin
 		handle(rw, n, a.task)
 	}))
 	t.Cleanup(server.Close)
-	config := filepath.Join(w.dir, "config", "rally", "config.yaml")
-	w.write(filepath.Join("config", "rally", "config.yaml"), fmt.Sprintf(storyConfig, server.URL+"/v1"))
+	w.configure(server.URL)
+	return w
+}
+
+func (w *world) configure(url string) {
+	w.t.Helper()
+	w.write(filepath.Join("config", "rally", "config.yaml"), fmt.Sprintf(storyConfig, url+"/v1"))
 	w.environ = []string{
-		"HOME=" + w.dir, "XDG_CONFIG_HOME=" + filepath.Dir(filepath.Dir(config)), "RALLY_DB=" + filepath.Join(w.dir, "rally.db"),
+		"HOME=" + w.dir, "XDG_CONFIG_HOME=" + filepath.Join(w.dir, "config"), "RALLY_DB=" + filepath.Join(w.dir, "rally.db"),
 		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + w.dir,
 	}
-	return w
 }
 
 func (w *world) write(rel, content string) {
@@ -327,5 +331,35 @@ func TestThrottle(t *testing.T) {
 	want := []time.Time{at(102), at(102), at(107), at(138), at(168), at(202)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// BenchmarkBatch is what a task costs us when the model costs nothing: the
+// processor time of our process alone, and its memory at the most.
+func BenchmarkBatch(b *testing.B) {
+	const tasks = 1000
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		answer(rw)
+	}))
+	defer server.Close()
+	for b.Loop() {
+		w := &world{t: b, dir: b.TempDir()}
+		w.configure(server.URL)
+		w.tasks(tasks)
+		cmd := w.rally(b.Context(), "batch", "tasks.jsonl", "--jobs", "8", "-q", "-o", "out.jsonl")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+		usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		if !ok {
+			b.Skip("this system does not say what a process used")
+		}
+		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		b.ReportMetric(float64(cpu.Microseconds())/1000/tasks, "cpu-ms/task")
+		b.ReportMetric(float64(usage.Maxrss)/1024, "MB")
+		if usage.Maxrss > 120<<10 {
+			b.Errorf("%d KB of memory", usage.Maxrss)
+		}
 	}
 }
