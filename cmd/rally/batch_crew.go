@@ -109,7 +109,7 @@ func (c *crew) readTemplate() error {
 		return usagef("", "--template: %w", err)
 	}
 	if c.template, err = batch.ParseTemplate(filepath.Base(path), string(text)); err != nil {
-		return &loop.UsageError{Err: err, Hint: "it is a text/template of Go"}
+		return &loop.UsageError{Err: err, Hint: "{{.name}} stands for a variable; nothing else stands in braces"}
 	}
 	return nil
 }

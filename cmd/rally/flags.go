@@ -26,6 +26,7 @@ type turnOptions struct {
 	hermetic     bool
 	lastMessage  string
 	record       string
+	replayStrict bool
 	set          *pflag.FlagSet // to know which of them were given
 }
 
@@ -40,6 +41,7 @@ func (o *turnOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.onAsk, "on-ask", "", "what an ask becomes: reject, fail or allow (`WHAT`)")
 	f.StringVarP(&o.lastMessage, "output-last-message", "o", "", "write the answer to `FILE` too, as a whole at the end")
 	f.StringVar(&o.record, "record", "", "write what the provider answers to `FILE` as a script; play it with -m scripted/FILE")
+	f.BoolVar(&o.replayStrict, "replay-strict", false, "with -m scripted/FILE: fail at the first request that is not the recorded one")
 	addTrustFlags(f, &o.trustProject, &o.hermetic)
 }
 

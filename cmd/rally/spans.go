@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"rally/internal/session"
-	"rally/internal/session/loop"
 	"rally/internal/session/permission"
 	"rally/internal/tools"
 )
@@ -19,19 +18,15 @@ func (w *workshop) spans(p *promptOptions, agent session.Agent) (func(context.Co
 	if err != nil {
 		return nil, err
 	}
-	layers := w.engine.Rules
-	layers.Agent, layers.ReadOnly = agent.Rules, agent.ReadOnly
-	layers.Session = permission.Replace(w.session.Rules, flags)
-	rules := permission.Merge(layers)
+	rules := session.Session{Directory: w.directory, Rules: permission.Replace(w.session.Rules, flags)}
 	env := &tools.Env{
 		SessionID: "span", CallID: w.engine.NewID("call"), Directory: w.directory, Root: w.engine.Root(w.directory),
 		Outputs: w.outputs, Shell: w.engine.Options.Shell, Environ: w.engine.Environ, Limits: w.engine.ToolLimits,
 		Now: func() int64 { return w.app.now().UnixMilli() },
 	}
 	return func(ctx context.Context, script string) (string, error) {
-		d := permission.DecideScript(rules, permission.Commands(script))
-		if d.Action == session.Deny || d.Action == session.Ask && w.engine.OnAsk != loop.OnAskAllow {
-			return "", fmt.Errorf("the rule %q does not allow it", d.Rule)
+		if err := w.engine.AllowScript(agent, rules, script); err != nil {
+			return "", err
 		}
 		var out head
 		_, exit, err := tools.RunUserCommand(ctx, env, script, &out)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"rally/internal/llm"
+	"rally/internal/llm/anthropic"
 	"rally/internal/llm/openai"
 	"rally/internal/llm/scripted"
 	"rally/internal/session"
@@ -30,6 +31,8 @@ type play struct {
 	app      *app
 	ctx      context.Context // of the run; models are found without one
 	timeouts llm.Timeouts
+	strict   bool         // a request that is not the recorded one fails
+	notice   func(string) // nil: differences are not named
 
 	mu      sync.Mutex
 	servers map[string]*scripted.Server
@@ -61,10 +64,21 @@ func (p *play) find(ref session.Model) (llm.Provider, llm.Model, error) {
 	if err != nil {
 		return nil, model, err
 	}
-	return openai.NewChat(openai.Options{
-		Provider: scriptedID, BaseURL: server.URL, Client: client, Timeouts: p.timeouts,
-		Errors: llm.Classifier{Provider: scriptedID, Now: p.app.now},
-	}), model, nil
+	errs := llm.Classifier{Provider: scriptedID, Now: p.app.now}
+	script, err := p.script(ref)
+	if err != nil {
+		return nil, model, err
+	}
+	if script.API() == "messages" {
+		return anthropic.New(anthropic.Options{
+			Provider: scriptedID, BaseURL: server.URL, Client: client, Timeouts: p.timeouts, Errors: errs,
+		}), model, nil
+	}
+	o := openai.Options{Provider: scriptedID, BaseURL: server.URL, Client: client, Timeouts: p.timeouts, Errors: errs}
+	if script.API() == "responses" {
+		return openai.NewResponses(o), model, nil
+	}
+	return openai.NewChat(o), model, nil
 }
 
 func (p *play) serve(ref session.Model) (*scripted.Server, error) {
@@ -77,7 +91,7 @@ func (p *play) serve(ref session.Model) (*scripted.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := script.Serve(p.ctx, scripted.ServeOptions{})
+	server, err := script.Serve(p.ctx, scripted.ServeOptions{Strict: p.strict})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +140,10 @@ func writeStaged(dir string, f scripted.File) error {
 func (p *play) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.servers {
+	for name, s := range p.servers {
+		if different := s.Differences(); len(different) > 0 && p.notice != nil {
+			p.notice(fmt.Sprintf("the run differs from what %s recorded: %s", name, different[0]))
+		}
 		_ = s.Close() // it served only us
 	}
 }

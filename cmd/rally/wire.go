@@ -144,7 +144,10 @@ func (w *workshop) openStore(ctx context.Context, ephemeral bool) error {
 // addModels prepares the providers; a script that wants to find files gets a
 // new session's directory of its own.
 func (w *workshop) addModels(ctx context.Context, o workshopOptions) error {
-	script := &play{app: w.app, ctx: ctx, timeouts: llm.Timeouts{Connect: w.cfg.Timeouts.Connect, FirstByte: w.cfg.Timeouts.FirstByte, Idle: w.cfg.Timeouts.Idle}}
+	script := &play{
+		app: w.app, ctx: ctx, strict: o.turn.replayStrict, notice: w.notice,
+		timeouts: llm.Timeouts{Connect: w.cfg.Timeouts.Connect, FirstByte: w.cfg.Timeouts.FirstByte, Idle: w.cfg.Timeouts.Idle},
+	}
 	w.closers = append(w.closers, script.close)
 	w.providers = w.app.newProviders(w.cfg, script, w.notice)
 	if err := w.recordTo(o.turn.record); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,6 +139,7 @@ func TestEnds(t *testing.T) {
 			options: Options{FailFast: true, Jobs: 2},
 			run: func(ctx context.Context, id string, _ func(float64)) Result {
 				if id == "t0" {
+					time.Sleep(time.Second)
 					return rowOf(id, "usage", 2, "0")
 				}
 				return untilCut(ctx, id)
@@ -158,19 +160,21 @@ func TestEnds(t *testing.T) {
 			want: Progress{Total: 9, Completed: 2, Ran: 2, Cost: 1}, err: ErrCostLimit,
 		},
 		"time": {
-			options: Options{MaxTime: time.Millisecond, Jobs: 2},
+			options: Options{MaxTime: time.Second, Jobs: 2},
 			run:     func(ctx context.Context, id string, _ func(float64)) Result { return untilCut(ctx, id) },
 			want:    Progress{Total: 9, Cut: 2, Ran: 2}, err: ErrTimeLimit,
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			o := test.options
-			o.Source, o.Results = open(t, numbered(9), SourceOptions{}), StreamResults(&bytes.Buffer{})
-			_, p, err := ranBy(t, o, test.run)
-			if diff := cmp.Diff(test.want, p); diff != "" || !errors.Is(err, test.err) {
-				t.Error(diff, err)
-			}
+			synctest.Test(t, func(t *testing.T) { // time passes when every worker waits
+				o := test.options
+				o.Source, o.Results = open(t, numbered(9), SourceOptions{}), StreamResults(&bytes.Buffer{})
+				_, p, err := ranBy(t, o, test.run)
+				if diff := cmp.Diff(test.want, p); diff != "" || !errors.Is(err, test.err) {
+					t.Error(diff, err)
+				}
+			})
 		})
 	}
 }

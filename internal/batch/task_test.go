@@ -192,7 +192,12 @@ func TestTemplate(t *testing.T) {
 		"a variable":             {text: "Fix {{.bug}} now", task: Task{Vars: map[string]any{"bug": "B-17"}}, want: "Fix B-17 now"},
 		"the id and the prompt":  {text: "{{.id}}: {{.prompt}}", task: Task{ID: "a", Prompt: "p"}, want: "a: p"},
 		"a variable called id":   {text: "{{.id}}", task: Task{ID: "a", Vars: map[string]any{"id": 3}}, want: "3"},
-		"a list":                 {text: "{{range .l}}-{{.}}{{end}}", task: Task{Vars: map[string]any{"l": []any{"x", "y"}}}, want: "-x-y"},
+		"a list":                 {text: "{{.l}}", task: Task{Vars: map[string]any{"l": []any{"x", "<y>"}}}, want: `["x","<y>"]`},
+		"numbers":                {text: "{{.n}} {{.m}}", task: Task{Vars: map[string]any{"n": 10000000.0, "m": 0.25}}, want: "10000000 0.25"},
+		"a member":               {text: "{{ .a.b -}} !", task: Task{Vars: map[string]any{"a": map[string]any{"b": true}}}, want: "true!"},
+		"no such member":         {text: "{{.a.c}}", task: Task{Vars: map[string]any{"a": map[string]any{"b": true}}}, err: true},
+		"a member of a text":     {text: "{{.a.b}}", task: Task{Vars: map[string]any{"a": "b"}}, err: true},
+		"comments":               {text: "a{{/* not sent */}}b", want: "ab"},
 		"one that is missing":    {text: "Fix {{.bug}}", task: Task{Vars: map[string]any{"bag": "x"}}, err: true},
 		"one without variables":  {text: "Fix {{.bug}}", err: true},
 		"null is missing":        {text: "Fix {{.bug}}", task: Task{Vars: map[string]any{"bug": nil}}, err: true},
@@ -210,8 +215,10 @@ func TestTemplate(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ParseTemplate("t", "{{"); err == nil {
-		t.Error("a template without an end was taken")
+	for _, text := range []string{"{{", "{{range .l}}{{end}}", "{{.a | printf}}", "{{$x := .a}}", "{{print .a}}", "{{define \"t\"}}{{end}}{{template \"t\"}}"} {
+		if _, err := ParseTemplate("t", text); err == nil {
+			t.Errorf("the template %q was taken", text)
+		}
 	}
 }
 

@@ -42,7 +42,8 @@ type executor struct {
 	structured json.RawMessage
 	stop       *end
 
-	mu sync.Mutex // guards the state of calls, and stop
+	mu     sync.Mutex // guards the state of calls, and closed
+	closed bool       // the step was given its end state: late results are ignored
 }
 
 func newExecutor(t *turn, m *session.Message, start *session.StepStart, calls []*session.Tool, cut int, history []session.Message) *executor {
@@ -165,6 +166,9 @@ func (x *executor) await(ctx context.Context, group *sync.WaitGroup, grace time.
 		case <-all:
 		case <-timer.C:
 		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.closed = true
 		return context.Cause(ctx)
 	}
 	if ctx.Err() != nil {
@@ -257,7 +261,7 @@ func runTool(ctx context.Context, c *ready, env *tools.Env) (result tools.Result
 func (x *executor) record(ctx context.Context, part *session.Tool, change func(at int64) bool) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !change(x.nowMS()) {
+	if x.closed || !change(x.nowMS()) {
 		return nil
 	}
 	ctx, cancel := ending(ctx)
@@ -289,7 +293,7 @@ func (x *executor) progress(ctx context.Context, part *session.Tool) func(string
 		next = now + flushEvery.Milliseconds()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if part.State.Status != session.ToolRunning {
+		if x.closed || part.State.Status != session.ToolRunning {
 			return
 		}
 		if part.State.Metadata == nil {

@@ -107,6 +107,18 @@ func (x *expander) stamp(parts []session.Part) {
 	}
 }
 
+// AllowScript decides about a script that a user's template wants to run in a
+// session's directory, as about a call of bash: the error names what the rules
+// do not allow. Nobody can be asked.
+func (e *Engine) AllowScript(agent session.Agent, s session.Session, script string) error {
+	env := &tools.Env{Directory: s.Directory, Root: e.Root(s.Directory), Environ: e.Environ}
+	q := newGate(e, agent, s, env).worst([]tools.Access{{Permission: "bash", Script: script, Dir: s.Directory}})
+	if q == nil || q.decision.Action == session.Ask && e.OnAsk == OnAskAllow {
+		return nil
+	}
+	return errors.New("the rules do not allow " + q.String())
+}
+
 // newGate is the gate of an agent's calls in a session.
 func newGate(e *Engine, agent session.Agent, s session.Session, env *tools.Env) *gate {
 	layers := e.Rules

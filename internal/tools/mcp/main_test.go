@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -115,8 +116,11 @@ func newTestServer(mode string) *sdk.Server {
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Second):
+			return nil, errors.New("nobody told it to stop")
 		}
-		_ = os.WriteFile("cancelled", []byte("yes"), 0o600)
+		if os.Getenv(modeVariable) != "" { // a process of its own, in a directory of its own
+			_ = os.WriteFile("cancelled", []byte("yes"), 0o600)
+		}
 		return nil, ctx.Err()
 	})
 	add("steps", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

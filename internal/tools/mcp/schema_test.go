@@ -80,6 +80,7 @@ func TestSchemaBeyondMending(t *testing.T) {
 		bomb += fmt.Sprintf(`"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
 	}
 	bomb += `"d40":{}}`
+	long := `{"description":"` + strings.Repeat("x", maxSchema) + `"}`
 	for in, says := range map[string]string{
 		`"text"`:                             "is string, not an object",
 		`{"type":"array"}`:                   "of type array, not object",
@@ -88,7 +89,7 @@ func TestSchemaBeyondMending(t *testing.T) {
 		`{"$ref":"#/a","a":{"$ref":"#/a"}}`:  "refers to itself",
 		`{"$ref":"#/$defs/d0",` + bomb + `}`: "too many alternatives",
 		`{"properties":{"a b":{},"a_b":{}}}`: `"a b" has a name`,
-		`{"description":"` + strings.Repeat("x", maxSchema) + `"}`: "bytes, more than",
+		long:                                  "bytes, more than",
 	} {
 		var raw any
 		if err := json.Unmarshal([]byte(in), &raw); err != nil {
