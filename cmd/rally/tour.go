@@ -26,16 +26,24 @@ const (
 // scriptNames are the built-in scripts.
 func scriptNames() []string { return scripted.Builtin() }
 
-// play serves the scripts of one process, each when it is first asked for.
+// play serves the scripts of one process, each when it is first asked for. It
+// is safe for concurrent use.
 type play struct {
 	app      *app
 	ctx      context.Context // of the run; models are found without one
 	timeouts llm.Timeouts
 	strict   bool         // a request that is not the recorded one fails
 	notice   func(string) // nil: differences are not named
+	record   *scripted.Recorder
 
 	mu      sync.Mutex
-	servers map[string]*scripted.Server
+	playing map[string]*playing // by the model's id
+}
+
+// playing is a script that is served, and the client for it.
+type playing struct {
+	server *scripted.Server
+	client llm.Provider
 }
 
 // script loads scripted/NAME or scripted/FILE.
@@ -56,50 +64,52 @@ func (p *play) find(ref session.Model) (llm.Provider, llm.Model, error) {
 		Provider: scriptedID, ID: ref.ID, Context: scriptedContext, Output: scriptedOutput, Price: &llm.Price{},
 		Reasoning: llm.ReasoningMode{ThinkTags: true},
 	}
-	server, err := p.serve(ref)
-	if err != nil {
-		return nil, model, err
-	}
-	client, err := llm.Transport{Connect: p.timeouts.Connect}.Client()
-	if err != nil {
-		return nil, model, err
-	}
-	errs := llm.Classifier{Provider: scriptedID, Now: p.app.now}
-	script, err := p.script(ref)
-	if err != nil {
-		return nil, model, err
-	}
-	if script.API() == "messages" {
-		return anthropic.New(anthropic.Options{
-			Provider: scriptedID, BaseURL: server.URL, Client: client, Timeouts: p.timeouts, Errors: errs,
-		}), model, nil
-	}
-	o := openai.Options{Provider: scriptedID, BaseURL: server.URL, Client: client, Timeouts: p.timeouts, Errors: errs}
-	if script.API() == "responses" {
-		return openai.NewResponses(o), model, nil
-	}
-	return openai.NewChat(o), model, nil
-}
-
-func (p *play) serve(ref session.Model) (*scripted.Server, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.servers[ref.ID]; s != nil {
-		return s, nil
+	now := p.playing[ref.ID]
+	if now == nil {
+		var err error
+		if now, err = p.begin(ref); err != nil {
+			return nil, model, err
+		}
+		if p.playing == nil {
+			p.playing = map[string]*playing{}
+		}
+		p.playing[ref.ID] = now
 	}
+	return now.client, model, nil
+}
+
+// begin serves a script and makes the client for the wire format it is
+// recorded in.
+func (p *play) begin(ref session.Model) (*playing, error) {
 	script, err := p.script(ref)
 	if err != nil {
 		return nil, err
+	}
+	via, err := llm.Transport{Connect: p.timeouts.Connect}.Client()
+	if err != nil {
+		return nil, err
+	}
+	if p.record != nil {
+		via = p.record.Wrap(via)
 	}
 	server, err := script.Serve(p.ctx, scripted.ServeOptions{Strict: p.strict})
 	if err != nil {
 		return nil, err
 	}
-	if p.servers == nil {
-		p.servers = map[string]*scripted.Server{}
+	errs := llm.Classifier{Provider: scriptedID, Now: p.app.now}
+	o := openai.Options{Provider: scriptedID, BaseURL: server.URL, Client: via, Timeouts: p.timeouts, Errors: errs}
+	switch script.API() {
+	case "messages":
+		return &playing{server, anthropic.New(anthropic.Options{
+			Provider: scriptedID, BaseURL: server.URL, Client: via, Timeouts: p.timeouts, Errors: errs,
+		})}, nil
+	case "responses":
+		return &playing{server, openai.NewResponses(o)}, nil
+	default:
+		return &playing{server, openai.NewChat(o)}, nil
 	}
-	p.servers[ref.ID] = server
-	return server, nil
 }
 
 // stage gives a script the files it wants to find, in a fresh folder that
@@ -140,11 +150,11 @@ func writeStaged(dir string, f scripted.File) error {
 func (p *play) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name, s := range p.servers {
-		if different := s.Differences(); len(different) > 0 && p.notice != nil {
+	for name, now := range p.playing {
+		if different := now.server.Differences(); len(different) > 0 && p.notice != nil {
 			p.notice(fmt.Sprintf("the run differs from what %s recorded: %s", name, different[0]))
 		}
-		_ = s.Close() // it served only us
+		_ = now.server.Close() // it served only us
 	}
 }
 

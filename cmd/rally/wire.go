@@ -178,7 +178,7 @@ func (w *workshop) recordTo(path string) error {
 		return usagef("choose another file for --record", "the record cannot be written: %w", err)
 	}
 	record := scripted.NewRecorder(f, w.secrets())
-	w.providers.record = record
+	w.providers.record, w.providers.script.record = record, record
 	w.closers = append(w.closers, func() {
 		if err := errors.Join(record.Err(), f.Close()); err != nil {
 			w.notice("the record is not complete: " + err.Error())
