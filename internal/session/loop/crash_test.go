@@ -39,15 +39,17 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		order order
 		prior bool // a session with an answer is there
 		id    string
+		when  []string // what the file holds is the same before a write as after the one before
 	}{
-		{"prompt", order{Verb: "prompt", New: true, Text: "go"}, false, "ses_1"},
-		{"shell", order{Verb: "shell", Text: "echo out-b"}, true, "ses_1"},
-		{"fork", order{Verb: "fork", Text: "go"}, true, "ses_1_fork"},
+		{"prompt", order{Verb: "prompt", New: true, Text: "go"}, false, "ses_1", []string{"BEFORE", "AFTER"}},
+		{"shell", order{Verb: "shell", Text: "echo out-b"}, true, "ses_1", []string{"BEFORE", "AFTER"}},
+		{"fork", order{Verb: "fork", Text: "go"}, true, "ses_1_fork", []string{"AFTER"}},
 		// Invariant 12: the old context or the complete new one.
-		{"compaction", order{Verb: "prompt", Text: "too long"}, true, "ses_1"},
+		{"compaction", order{Verb: "prompt", Text: "too long"}, true, "ses_1", []string{"AFTER"}},
 	} {
-		for _, when := range []string{"BEFORE", "AFTER"} {
+		for _, when := range tt.when {
 			t.Run(tt.name+" "+strings.ToLower(when), func(t *testing.T) {
+				t.Parallel()
 				crashed := 0
 				for n := 1; ; n++ {
 					w := newWorld(t, crashScript)
@@ -83,7 +85,10 @@ func (w *world) recovers(id string, prior bool) {
 		}
 		return
 	}
-	r := w.start(order{Verb: "continue", Session: id}).result()
+	r, err := w.engine.Continue(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if want := map[bool]string{true: "one", false: "the answer"}; r.Reason != session.ReasonCompleted || r.Text != "the answer" && r.Text != want[prior] {
 		t.Errorf("continue ended %s with %q: %+v", r.Reason, r.Text, r.Error)
 	}
