@@ -29,12 +29,15 @@ var readModels = sync.OnceValues(func() ([]Model, error) { return parseModels(mo
 // Lookup finds a model in the built-in table. A dated name
 // ("gpt-5-2025-08-07") is found under the one without the date.
 func Lookup(provider, id string) (Model, bool) {
+	names := []string{id, datedName().ReplaceAllString(id, "")}
+	if !bytes.Contains(modelsYAML, []byte("id: "+names[1]+",")) {
+		return Model{}, false // reading the table is the dearest part of a short run
+	}
 	models, err := Models()
 	if err != nil { // a test reads the table
 		return Model{}, false
 	}
-	undated := datedName().ReplaceAllString(id, "")
-	for _, name := range []string{id, undated} {
+	for _, name := range names {
 		for _, m := range models {
 			if m.Provider == provider && m.ID == name {
 				m.ID = id

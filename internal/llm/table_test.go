@@ -20,6 +20,9 @@ func TestTableIsSound(t *testing.T) {
 			t.Errorf("%s stands twice", name)
 		}
 		seen[name] = true
+		if found, ok := Lookup(m.Provider, m.ID); !ok || found.Price != m.Price {
+			t.Errorf("%s is not found", name)
+		}
 		if m.Context <= m.Output || m.Output <= 0 || m.Price == nil || m.Price.Input <= 0 || m.Price.Output <= m.Price.Input || m.Released == "" {
 			t.Errorf("%s: %+v", name, m)
 		}

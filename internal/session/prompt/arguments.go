@@ -3,6 +3,7 @@ package prompt
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -23,7 +24,7 @@ func ParseArguments(items ...string) Arguments {
 }
 
 // imageToken is how a pasted image is named.
-var imageToken = regexp.MustCompile(`(?i)^\[Image\s+\d+\]`)
+var imageToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^\[Image\s+\d+\]`) })
 
 // tokens splits text at white space. Quotes of either kind group and are taken
 // off; there is no escape character. A quote that is never closed is an
@@ -38,7 +39,7 @@ func tokens(text string) []string {
 			continue
 		}
 		if rest[0] == '[' {
-			if image := imageToken.FindString(rest); image != "" {
+			if image := imageToken().FindString(rest); image != "" {
 				out = append(out, image)
 				i += len(image)
 				continue

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"rally/internal/session"
@@ -111,15 +112,15 @@ const (
 )
 
 var (
-	spanPattern        = regexp.MustCompile("!`([^`]+)`")
-	placeholderPattern = regexp.MustCompile(`\$(?:\$|ARGUMENTS|[1-9][0-9]*)`)
+	spanPattern        = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("!`([^`]+)`") })
+	placeholderPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$(?:\$|ARGUMENTS|[1-9][0-9]*)`) })
 )
 
 // parseTemplate cuts a template into pieces.
 func parseTemplate(template string) []piece {
 	var out []piece
 	end := 0
-	for _, m := range spanPattern.FindAllStringSubmatchIndex(template, -1) {
+	for _, m := range spanPattern().FindAllStringSubmatchIndex(template, -1) {
 		out = append(out, parsePlaceholders(template[end:m[0]], false)...)
 		source := template[m[2]:m[3]]
 		out = append(out, piece{kind: pieceSpan, text: source, inner: parsePlaceholders(source, true)})
@@ -138,7 +139,7 @@ func parsePlaceholders(text string, shell bool) []piece {
 		}
 	}
 	end := 0
-	for _, m := range placeholderPattern.FindAllStringIndex(text, -1) {
+	for _, m := range placeholderPattern().FindAllStringIndex(text, -1) {
 		name := text[m[0]+1 : m[1]]
 		p := piece{kind: pieceAll}
 		switch {

@@ -3,6 +3,7 @@ package prompt
 import (
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // Attachment is a file that a flag names.
@@ -29,12 +30,12 @@ func (l Lines) offsetLimit() (offset, limit int) {
 	return offset, limit
 }
 
-var hashRange = regexp.MustCompile(`^(.+)#L?(\d+)(?:(-)L?(\d*))?$`)
+var hashRange = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)#L?(\d+)(?:(-)L?(\d*))?$`) })
 
 // cutLines takes a range of lines off a reference: a.go#L10-20, a.go#10-L20,
 // a.go#L10 (that line alone), a.go#L10- (from there on).
 func cutLines(name string) (path string, lines Lines, ok bool) {
-	m := hashRange.FindStringSubmatch(name)
+	m := hashRange().FindStringSubmatch(name)
 	if m == nil {
 		return name, Lines{}, false
 	}

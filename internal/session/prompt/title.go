@@ -3,6 +3,7 @@ package prompt
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"rally/internal/session"
@@ -27,13 +28,13 @@ func Title(text string) string {
 }
 
 // thought is a closed block of thinking with the white space after it.
-var thought = regexp.MustCompile(`(?s)<think>.*?</think>\s*`)
+var thought = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)<think>.*?</think>\s*`) })
 
 // CleanTitle is the title in a model's answer: without thinking, the first
 // line that is not empty, at most 100 characters. Empty means that the answer
 // holds none and the old title stays.
 func CleanTitle(answer string) string {
-	answer = thought.ReplaceAllString(answer, "")
+	answer = thought().ReplaceAllString(answer, "")
 	// Servers cut the opening mark off, and limits the closing one.
 	if i := strings.LastIndex(answer, "</think>"); i >= 0 {
 		answer = answer[i+len("</think>"):]

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -179,7 +178,7 @@ func (t *Tree) exclusive(ctx context.Context, op func(ctx context.Context) error
 }
 
 // isHash is what a tree's name looks like; nothing else reaches git as one.
-var isHash = regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString
+func isHash(s string) bool { return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" }
 
 // within reports whether path is dir or below it; both are clean.
 func within(dir, path string) bool {

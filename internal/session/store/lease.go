@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -63,7 +63,8 @@ func (s *Store) leaseLock(sessionID string) (*flock.Flock, error) {
 // lockName is a file name that no other id has, whatever an imported or
 // user-given id holds. Names with a dot cannot be plain ids.
 func lockName(id string) string {
-	if ok, _ := regexp.MatchString(`^[A-Za-z0-9_-]{1,100}$`, id); ok { // the pattern is valid
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	if id != "" && len(id) <= 100 && strings.Trim(id, plain) == "" {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
