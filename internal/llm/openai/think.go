@@ -1,15 +1,10 @@
 package openai
 
-import "strings"
+import (
+	"strings"
 
-// thinkTags are the pairs that models without a reasoning field put around
-// their thinking.
-var thinkTags = [...][2]string{
-	{"<think>", "</think>"},
-	{"<thinking>", "</thinking>"},
-	{"<thought>", "</thought>"},
-	{"<reasoning>", "</reasoning>"},
-}
+	"rally/internal/llm"
+)
 
 // thinkFilter takes a leading block in think tags out of streamed text. Tags
 // may be split over chunks anywhere; a block that never closes is thinking to
@@ -74,7 +69,7 @@ func (f *thinkFilter) flush() (thought, text string) {
 func (f *thinkFilter) open() bool {
 	start := strings.TrimLeft(f.held, " \t\r\n")
 	possible := start == ""
-	for _, tag := range thinkTags {
+	for _, tag := range llm.ThinkTags() {
 		if rest, ok := strings.CutPrefix(start, tag[0]); ok {
 			f.held, f.closing, f.state = rest, tag[1], inBlock
 			return true

@@ -312,6 +312,7 @@ func (t *turn) ask(ctx context.Context, provider llm.Provider, req *llm.Request)
 
 func (t *turn) askOnce(ctx context.Context, provider llm.Provider, req *llm.Request) (answer, error) {
 	proc := newProcessor("", "", t.NewID)
+	proc.tags = req.Model.Reasoning.ThinkTags
 	for event, err := range provider.Stream(ctx, req) {
 		if err != nil {
 			return answer{}, err

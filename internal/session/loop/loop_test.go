@@ -100,7 +100,7 @@ func options(s *store.Store, url string, emit func(session.Event)) Options {
 			if m.Provider != "scripted" {
 				return nil, llm.Model{}, fmt.Errorf("no provider %q", m.Provider)
 			}
-			return provider, llm.Model{Provider: m.Provider, ID: m.ID, Context: 100_000, Output: 4000, Price: &price}, nil
+			return provider, llm.Model{Provider: m.Provider, ID: m.ID, Context: 100_000, Output: 4000, Price: &price, Reasoning: llm.ReasoningMode{ThinkTags: true}}, nil
 		},
 		Agent: func(name string) (session.Agent, error) {
 			for _, a := range prompt.Agents() {

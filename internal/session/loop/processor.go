@@ -20,6 +20,7 @@ import (
 type processor struct {
 	head  session.Header // of the message; ids of parts are made by newID
 	newID func(prefix string) string
+	tags  bool // text may begin with thinking that only a closing tag ends
 	calls llm.Calls
 
 	parts     []session.Part // in order of opening
@@ -144,7 +145,14 @@ func (p *processor) closeText(at int64) []change {
 	p.text = nil
 	t.Text, t.Time.End = p.open[t].String(), at
 	delete(p.open, t)
-	return []change{{part: t, ended: true}}
+	var out []change
+	if thought, answer, ok := llm.CutThought(t.Text); ok && p.tags && p.parts[0] == t {
+		r := &session.Reasoning{Header: p.header(), Text: thought, Time: &session.Span{Start: t.Time.Start, End: at}}
+		p.parts = append(p.parts, r)
+		t.Text = answer
+		out = append(out, change{part: r, ended: true})
+	}
+	return append(out, change{part: t, ended: true})
 }
 
 func (p *processor) closeReasoning(at int64) []change {
@@ -177,6 +185,9 @@ func (p *processor) said() bool {
 		text := t.Text
 		if b := p.open[part]; b != nil {
 			text = b.String()
+			if p.tags && p.parts[0] == part {
+				_, text, _ = llm.CutThought(text)
+			}
 		}
 		if strings.TrimSpace(text) != "" {
 			return true

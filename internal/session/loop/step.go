@@ -59,7 +59,9 @@ func (t *turn) step(ctx context.Context, history []session.Message, req *llm.Req
 	if err := t.Store.SetSteps(ctx, t.row.ID, t.steps); err != nil {
 		return nil, t.abandon(ctx, m, nil, err)
 	}
-	if out.calls > 0 {
+	if out.calls == 0 {
+		t.noteTextCall(rec.proc)
+	} else {
 		x := newExecutor(t, m, start, rec.proc.tools, cutCall(rec.proc), history)
 		if err := x.run(ctx); err != nil {
 			return nil, t.abandonStep(ctx, m, start, err)

@@ -43,7 +43,9 @@ func (t *turn) stream(ctx context.Context, m *session.Message, history []session
 func (t *turn) attempts(ctx context.Context, m *session.Message, provider llm.Provider, req *llm.Request) (*recorder, error) {
 	empty := 0
 	for attempt := 1; ; attempt++ {
-		rec := newRecorder(t, newProcessor(m.ID, m.SessionID, t.NewID), req)
+		proc := newProcessor(m.ID, m.SessionID, t.NewID)
+		proc.tags = req.Model.Reasoning.ThinkTags
+		rec := newRecorder(t, proc, req)
 		err := t.attempt(ctx, rec, provider, req)
 		if err == nil && !rec.proc.visible() && rec.proc.finish.Reason != session.FinishContentFilter {
 			empty++
