@@ -30,13 +30,20 @@ func (t *turn) noteTextCall(proc *processor) {
 // textCall is the name of the tool that a text calls if it is nothing else, in
 // the forms that models are trained to write calls in.
 func textCall(text string) string {
+	wraps := [...][2]string{
+		{"```json", "```"},
+		{"```tool_call", "```"},
+		{"```", "```"},
+		{"<tool_call>", "</tool_call>"},
+		{"<function_call>", "</function_call>"},
+		{"[TOOL_CALLS]", ""},
+		{"<|tool_call|>", "<|/tool_call|>"},
+		{"<|python_tag|>", ""},
+	}
 	text = strings.TrimSpace(text)
 	for again := true; again; {
 		again = false
-		for _, wrap := range [...][2]string{
-			{"```json", "```"}, {"```tool_call", "```"}, {"```", "```"}, {"<tool_call>", "</tool_call>"},
-			{"<function_call>", "</function_call>"}, {"[TOOL_CALLS]", ""}, {"<|tool_call|>", "<|/tool_call|>"}, {"<|python_tag|>", ""},
-		} {
+		for _, wrap := range wraps {
 			if rest, ok := strings.CutPrefix(text, wrap[0]); ok {
 				text = strings.TrimSpace(strings.TrimSuffix(rest, wrap[1]))
 				again = true

@@ -62,10 +62,10 @@ func TestThinkingThatOnlyEndsIsNotTheAnswer(t *testing.T) {
 	}
 	var kinds []string
 	for _, part := range history[len(history)-1].Parts {
-		switch p := part.(type) {
-		case *session.Text:
+		if p, ok := part.(*session.Text); ok {
 			kinds = append(kinds, "text:"+p.Text)
-		case *session.Reasoning:
+		}
+		if p, ok := part.(*session.Reasoning); ok {
 			kinds = append(kinds, "reasoning:"+p.Text)
 		}
 	}
