@@ -94,6 +94,47 @@ replies:
 	assertSettled(t, w.store, child.ID)
 }
 
+// An agent's own rules say whom it may call by itself; what a user names is
+// the user's wish, and only the user's rules stand against it.
+func TestANamedAgentPassesTheAgentsOwnRules(t *testing.T) {
+	script := `
+replies:
+  - {when: {user: child job}, text: child result, repeat: true}
+  - {when: {user: parent job}, calls: [{name: task, args: {description: d, prompt: child job, subagent_type: general}}]}
+  - {when: {user: parent job}, text: end}
+`
+	for name, tt := range map[string]struct {
+		text  string
+		rules []session.Rule
+		want  int // children
+	}{
+		"named":          {"parent job @general", nil, 1},
+		"not named":      {"parent job", nil, 0},
+		"another is":     {"parent job @explore", nil, 0},
+		"a flag forbids": {"parent job @general", []session.Rule{{Action: session.Deny, Permission: "task", Pattern: "*"}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, script)
+			agents := w.engine.Agents
+			w.engine.Agents = func() []session.Agent {
+				return append(agents(), session.Agent{Name: "lonely", Mode: session.ModePrimary, Rules: []session.Rule{{Action: session.Deny, Permission: "task", Pattern: "*"}}})
+			}
+			find := w.engine.Agent
+			w.engine.Agent = func(name string) (session.Agent, error) {
+				if name == "lonely" {
+					all := w.engine.Agents()
+					return all[len(all)-1], nil
+				}
+				return find(name)
+			}
+			r := w.prompt(Input{Text: tt.text, Agent: "lonely", Rules: tt.rules})
+			if len(r.Children) != tt.want || r.Text != "end" {
+				t.Errorf("%d children, result %+v", len(r.Children), r)
+			}
+		})
+	}
+}
+
 // A subtask part runs before the model is asked, in the order of the parts.
 func TestSubtasksRunInOrder(t *testing.T) {
 	w := newWorld(t, `

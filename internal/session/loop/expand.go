@@ -36,7 +36,9 @@ func (e *Engine) expand(ctx context.Context, s session.Session, c choice, in Inp
 	parts := prompt.Expand(ctx, prompt.Input{Text: in.Text, Opaque: in.Opaque, Parts: in.Parts, Files: in.Files}, prompt.Lookup{
 		Root: root, Directory: s.Directory, Home: home, Agents: e.Agents(), References: e.Context(s.Directory, root).References,
 		Stat: os.Stat, Read: x.read,
-		TaskDenied: func(agent string) bool { return x.gate.ask("task", agent).decision.Action == session.Deny },
+		TaskDenied: func(agent string) bool {
+			return newGate(e, c.agent, s, x.env, agent).ask(taskName, agent).decision.Action == session.Deny
+		},
 	})
 	x.stamp(parts)
 	return parts, nil
@@ -119,14 +121,18 @@ func (e *Engine) AllowScript(agent session.Agent, s session.Session, script stri
 	return errors.New("the rules do not allow " + q.String())
 }
 
-// newGate is the gate of an agent's calls in a session.
-func newGate(e *Engine, agent session.Agent, s session.Session, env *tools.Env) *gate {
+// newGate is the gate of an agent's calls in a session. The user named the
+// agents named.
+func newGate(e *Engine, agent session.Agent, s session.Session, env *tools.Env, named ...string) *gate {
 	layers := e.Rules
-	layers.Agent, layers.Session, layers.ReadOnly = agent.Rules, s.Rules, agent.ReadOnly
+	layers.Session = s.Rules
 	for above := e.parent; above != nil; above = above.parent {
 		if above.agent.ReadOnly {
 			layers.Above = append(layers.Above, above.agent.Rules)
 		}
 	}
-	return &gate{rules: permission.Merge(layers), env: env, onAsk: e.OnAsk, keep: e.ContinueOnDeny}
+	g := &gate{people: permission.Merge(layers), named: named, env: env, onAsk: e.OnAsk, keep: e.ContinueOnDeny}
+	layers.Agent, layers.ReadOnly = agent.Rules, agent.ReadOnly
+	g.rules = permission.Merge(layers)
+	return g
 }

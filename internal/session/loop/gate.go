@@ -16,13 +16,23 @@ import (
 // the only place where rules meet calls, at every depth of child session.
 type gate struct {
 	rules permission.Ruleset
-	env   *tools.Env
-	onAsk OnAsk
-	keep  bool // go on after a refusal that a person might not have given
+	// people are the rules without the agent's own. They decide about tasks for
+	// agents that the user named: an agent's own rules say whom it may call by
+	// itself.
+	people permission.Ruleset
+	named  []string
+	env    *tools.Env
+	onAsk  OnAsk
+	keep   bool // go on after a refusal that a person might not have given
 }
 
 // hidden reports whether a tool is not even offered.
-func (g *gate) hidden(tool string) bool { return permission.Hidden(g.rules, tool) }
+func (g *gate) hidden(tool string) bool {
+	if tool == taskName && len(g.named) > 0 {
+		return permission.Hidden(g.people, tool)
+	}
+	return permission.Hidden(g.rules, tool)
+}
 
 // allowsLoop reports whether a rule lets a tool repeat the same call.
 func (g *gate) allowsLoop(tool string) bool {
@@ -126,7 +136,11 @@ func (g *gate) questions(a tools.Access) []question {
 }
 
 func (g *gate) ask(name string, patterns ...string) question {
-	d := permission.Decide(g.rules, permission.Request{Permission: name, Patterns: patterns})
+	request := permission.Request{Permission: name, Patterns: patterns}
+	d := permission.Decide(g.rules, request)
+	if d.Action == session.Deny && name == taskName && !slices.ContainsFunc(patterns, func(p string) bool { return !slices.Contains(g.named, p) }) {
+		d = permission.Decide(g.people, request)
+	}
 	return question{permission: name, patterns: patterns, decision: d}
 }
 

@@ -58,7 +58,7 @@ func (t *turn) workAs(agent session.Agent) (err error) {
 	if err := t.plan(); err != nil {
 		return err
 	}
-	t.gate = newGate(t.Engine, t.agent, t.session, t.env)
+	t.gate = newGate(t.Engine, t.agent, t.session, t.env, t.named()...)
 	t.tools, err = t.offered()
 	return err
 }

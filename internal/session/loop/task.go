@@ -146,6 +146,20 @@ func (t *turn) subagents() []session.Agent {
 	})
 }
 
+// named are the agents that the user's message names.
+func (t *turn) named() []string {
+	var names []string
+	for _, p := range t.head.Parts {
+		if a, ok := p.(*session.AgentRef); ok {
+			names = append(names, a.Name)
+		}
+		if s, ok := p.(*session.Subtask); ok {
+			names = append(names, s.Agent)
+		}
+	}
+	return names
+}
+
 // depth is how many sessions stand above this one.
 func (t *turn) depth() int {
 	n := 0
